@@ -1,0 +1,220 @@
+package ghclient
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// FieldError says which field of a payload is not what it must be, and what it must be. The value itself is never repeated:
+// a payload holds private metadata and its text is not ours to print (RG-426).
+type FieldError struct {
+	Field string // dotted path; "" is the body itself
+	Want  string
+}
+
+func (e *FieldError) Error() string {
+	if e.Field == "" {
+		return "payload: want " + e.Want
+	}
+	return "payload field " + e.Field + ": want " + e.Want
+}
+
+// node is one JSON value with the path that led to it. Reading through a node never panics whatever the value is:
+// a missing or mistyped field is a FieldError of the reader, which the first failed read keeps.
+type node struct {
+	path  string
+	value any
+	read  *reader
+}
+
+// reader keeps the first error of a decode, so that the story in decode.go reads without an error check on each line.
+type reader struct{ err error }
+
+// parseObject parses a body into its root object. Text that is not UTF-8, not JSON, followed by more, or not an object is
+// refused (RG-029). Numbers keep their text: 1.0 and 1e3 are not integers, and nothing is rounded through a float.
+func parseObject(body []byte) (node, error) {
+	const want = "one JSON object in UTF-8"
+	if !utf8.Valid(body) {
+		return node{}, &FieldError{Want: want}
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	var root any
+	if err := dec.Decode(&root); err != nil {
+		return node{}, &FieldError{Want: want}
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return node{}, &FieldError{Want: want}
+	}
+	if _, ok := root.(map[string]any); !ok {
+		return node{}, &FieldError{Want: want}
+	}
+	return node{value: root, read: &reader{}}, nil
+}
+
+func (n node) fail(want string) {
+	if n.read.err == nil {
+		n.read.err = &FieldError{Field: n.path, Want: want}
+	}
+}
+
+// at goes one field down. Names are compared exactly, unlike encoding/json, which would let "Installation" stand for "installation".
+func (n node) at(name string) node {
+	child := node{path: name, read: n.read}
+	if n.path != "" {
+		child.path = n.path + "." + name
+	}
+	if object, ok := n.value.(map[string]any); ok {
+		child.value = object[name]
+	}
+	return child
+}
+
+// has reports that the field is there and not null.
+func (n node) has(name string) bool { return n.at(name).value != nil }
+
+// lenient is the same value with errors of its own, for fields nothing depends on.
+func (n node) lenient() node { n.read = &reader{}; return n }
+
+func (n node) object() node {
+	if _, ok := n.value.(map[string]any); !ok {
+		n.fail("an object")
+	}
+	return n
+}
+
+func (n node) list() []node {
+	values, ok := n.value.([]any)
+	if !ok {
+		n.fail("a list")
+		return nil
+	}
+	nodes := make([]node, len(values))
+	for i, value := range values {
+		nodes[i] = node{path: fmt.Sprintf("%s[%d]", n.path, i), value: value, read: n.read}
+	}
+	return nodes
+}
+
+func (n node) text() string {
+	s, ok := n.value.(string)
+	if !ok || s == "" {
+		n.fail("a string that is not empty")
+	}
+	return s
+}
+
+// optionalText is "" for a field that is absent, null or not a string.
+func (n node) optionalText() string { s, _ := n.value.(string); return s }
+
+func (n node) flag() bool {
+	b, ok := n.value.(bool)
+	if !ok {
+		n.fail("true or false")
+	}
+	return b
+}
+
+func (n node) optionalFlag() bool { b, _ := n.value.(bool); return b }
+
+// id is a positive integer: true, "1", 1.0 and 0 are all refused (RG-032, RG-426).
+func (n node) id() int64 {
+	v, ok := positive(n.value)
+	if !ok {
+		n.fail("a positive integer")
+	}
+	return v
+}
+
+func (n node) optionalID() int64 { v, _ := positive(n.value); return v }
+
+// number is a pull request number.
+func (n node) number() int {
+	v := n.id()
+	if v > math.MaxInt32 {
+		n.fail("a positive integer below 2^31")
+		return 0
+	}
+	return int(v)
+}
+
+func positive(value any) (int64, bool) {
+	text, ok := value.(json.Number)
+	if !ok {
+		return 0, false
+	}
+	v, err := strconv.ParseInt(text.String(), 10, 64)
+	return v, err == nil && v > 0
+}
+
+// sha is a commit id: exactly 40 or 64 lower-case hex characters (RG-033).
+func (n node) sha() string {
+	s, ok := n.value.(string)
+	if !ok || !IsSHA(s) {
+		n.fail("40 or 64 lower-case hex characters")
+		return ""
+	}
+	return s
+}
+
+func (n node) optionalSHA() string {
+	if s := n.optionalText(); IsSHA(s) {
+		return s
+	}
+	return ""
+}
+
+// fullName is owner/name with exactly one slash, in lower case (RG-032, RG-035).
+func (n node) fullName() string {
+	repo, ok := RepoFromFullName(0, n.optionalText())
+	if !ok {
+		n.fail("owner/name with exactly one slash")
+		return ""
+	}
+	return repo.FullName()
+}
+
+func (n node) oneOf(allowed ...string) string {
+	s, ok := n.value.(string)
+	for _, a := range allowed {
+		if ok && s == a {
+			return s
+		}
+	}
+	n.fail("one of " + strings.Join(allowed, ", "))
+	return ""
+}
+
+// instant is an ISO 8601 time with an offset. Zero where the field is absent or unreadable: a watermark that isn't there
+// only makes a later read less strict about its age, never more trusting about its content.
+func (n node) instant() time.Time {
+	t, err := time.Parse(time.RFC3339, n.optionalText())
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+func (n node) actor() Actor {
+	return Actor{ID: n.at("id").optionalID(), Login: n.at("login").optionalText(), Type: n.at("type").optionalText()}
+}
+
+// IsSHA reports whether s is a commit id in its only accepted form: 40 or 64 lower-case hex characters.
+func IsSHA(s string) bool {
+	if len(s) != 40 && len(s) != 64 {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
