@@ -49,7 +49,7 @@ type Pull struct {
 	State        string // open or closed
 	Merged       bool
 	Draft        bool
-	Head         string // head commit, 40 or 64 lower-case hex
+	HeadSHA      string // head commit, 40 or 64 lower-case hex
 	HeadRepoID   int64  // 0: the fork was deleted
 	BaseRef      string // branch name without refs/heads/
 	BaseSHA      string // the base commit GitHub recorded with the pull request; it may be older than the tip of BaseRef by years
