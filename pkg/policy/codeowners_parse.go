@@ -1,0 +1,160 @@
+package policy
+
+import "strings"
+
+// codeownersParser reads a file line by line into rules and faults. Owners of
+// equal spelling share one string, so 50,000 rules of one team cost one name.
+type codeownersParser struct {
+	file   *Codeowners
+	known  map[string]codeownersToken
+	owners []Owner
+	found  []Owner
+	shape  patternShape
+	line   int
+	// lineStart and lineEnd bound the current line, without its end.
+	lineStart, lineEnd int
+}
+
+// codeownersToken is a spelling of an owner that was seen before.
+type codeownersToken struct {
+	owner Owner
+	valid bool
+}
+
+// utf8BOM is skipped at the start of a file, as git skips it in .gitignore.
+const utf8BOM = "\ufeff"
+
+func (p *codeownersParser) parse() {
+	text := p.file.text
+	start := 0
+	if strings.HasPrefix(text, utf8BOM) {
+		start = len(utf8BOM)
+	}
+	for start < len(text) {
+		end := len(text)
+		if n := strings.IndexByte(text[start:], '\n'); n >= 0 {
+			end = start + n
+		}
+		p.line++
+		p.lineStart, p.lineEnd = start, end
+		if end > start && text[end-1] == '\r' {
+			p.lineEnd--
+		}
+		p.parseLine()
+		start = end + 1
+	}
+}
+
+// parseLine reads "pattern owner…", each but the first optional, and a comment
+// from the first token that starts with "#" (RG-320).
+func (p *codeownersParser) parseLine() {
+	start, end := p.token(p.lineStart, true)
+	if start == end {
+		return
+	}
+	text := p.file.text
+	pattern := text[start:end]
+	faults := len(p.file.problems)
+	if fault := p.shape.parse(pattern); fault != faultNone {
+		p.fault(fault, start, end)
+		if fault == faultEscapedHash {
+			return // what follows is a comment
+		}
+	}
+	p.found = p.found[:0]
+	for {
+		start, end = p.token(end, false)
+		if start == end {
+			break
+		}
+		p.addOwner(start, end)
+	}
+	if len(p.file.problems) > faults {
+		return // as on GitHub, one fault skips the line
+	}
+	p.file.rules = append(p.file.rules, CodeownersRule{Line: p.line, Pattern: pattern, Owners: p.keepOwners()})
+	p.file.index.add(&p.shape, uint32(len(p.file.rules)))
+}
+
+// token returns the bounds of the next token at or after offset at; an empty one
+// is the end of the line or a comment. In the pattern a backslash keeps the
+// whitespace that follows it.
+func (p *codeownersParser) token(at int, pattern bool) (start, end int) {
+	text := p.file.text
+	for at < p.lineEnd && isCodeownersSpace(text[at]) {
+		at++
+	}
+	start = at
+	if at < p.lineEnd && text[at] == '#' {
+		return start, start
+	}
+	for at < p.lineEnd && !isCodeownersSpace(text[at]) {
+		if pattern && text[at] == '\\' && at+1 < p.lineEnd {
+			at++
+		}
+		at++
+	}
+	return start, at
+}
+
+func isCodeownersSpace(c byte) bool {
+	return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f'
+}
+
+func (p *codeownersParser) addOwner(start, end int) {
+	spelling := p.file.text[start:end]
+	token, seen := p.known[spelling]
+	if !seen {
+		token.owner, token.valid = ParseOwner(spelling)
+		p.known[spelling] = token
+	}
+	if !token.valid {
+		p.fault(faultOwner, start, end)
+		return
+	}
+	p.found = append(p.found, token.owner)
+}
+
+// keepOwners moves the owners of a line to memory of their own, without
+// duplicates. Short lists are compared pairwise; a line can hold a million.
+func (p *codeownersParser) keepOwners() []Owner {
+	if len(p.found) == 0 {
+		return nil
+	}
+	const few = 16
+	if len(p.found) > few {
+		return dedupeOwners(p.found)
+	}
+	if cap(p.owners)-len(p.owners) < len(p.found) {
+		p.owners = make([]Owner, 0, max(1024, len(p.found)))
+	}
+	first := len(p.owners)
+next:
+	for _, owner := range p.found {
+		for _, earlier := range p.owners[first:] {
+			if earlier == owner {
+				continue next
+			}
+		}
+		p.owners = append(p.owners, owner)
+	}
+	return p.owners[first:len(p.owners):len(p.owners)]
+}
+
+func dedupeOwners(found []Owner) []Owner {
+	seen := make(map[Owner]struct{}, len(found))
+	var kept []Owner
+	for _, owner := range found {
+		if _, twice := seen[owner]; !twice {
+			seen[owner] = struct{}{}
+			kept = append(kept, owner)
+		}
+	}
+	return kept
+}
+
+func (p *codeownersParser) fault(code faultCode, start, end int) {
+	p.file.problems = append(p.file.problems, codeownersFault{
+		code: code, line: p.line, lineStart: p.lineStart, lineEnd: p.lineEnd, start: start, end: end,
+	})
+}

@@ -1,0 +1,133 @@
+package policy
+
+import "slices"
+
+// patternIndex answers "which is the last of these patterns that matches this
+// path" without asking each pattern. All patterns share one trie of segments; a
+// path walks it as a set of nodes, one segment at a time. Literal names are edges
+// found by hash, globs of one node are found by their rarest literal part
+// (pattern_globs.go), and "**" is a node that stays in the set. A node knows the
+// highest rule below it, so whatever cannot beat the rule found already is
+// dropped: with the last rule winning, most of an index is never touched.
+//
+// Space is linear in the text of the patterns. A path of n segments takes at most
+// n × nodes steps, and in practice about n.
+type patternIndex struct {
+	nodes   []patternNode
+	names   map[string]uint32 // literal name → number, shared by all nodes
+	edges   map[uint64]uint32 // node<<32 | name → child
+	globs   map[string]uint32 // glob → number
+	globIn  map[uint64]uint32 // node<<32 | glob → child
+	texts   []string          // by number of glob
+	pending []globEdge        // edges to be sealed
+	sets    []globSet         // by patternNode.globs
+}
+
+// patternNode is a prefix of patterns. Rules are numbered from 1 in the order of
+// the file; 0 is none. Node 0 is the root.
+type patternNode struct {
+	self  uint32 // rule for the path that ends here and all below
+	below uint32 // rule for all below
+	child uint32 // rule for what lies directly below
+	reach uint32 // highest rule at this node or under it
+	any   uint32 // child by "*"; 0 is none
+	deep  uint32 // child by "**"; 0 is none
+	globs uint32 // 1 + index in sets; 0 is none
+	loop  bool   // this is a "**": once reached it stays
+	named bool   // has a child by literal name
+}
+
+type globEdge struct {
+	node, glob, child uint32
+}
+
+// add inserts a pattern. Numbers must rise from call to call.
+func (x *patternIndex) add(shape *patternShape, rule uint32) {
+	if x.nodes == nil {
+		x.nodes = make([]patternNode, 1, 64)
+		x.names, x.edges = make(map[string]uint32), make(map[uint64]uint32)
+		x.globs, x.globIn = make(map[string]uint32), make(map[uint64]uint32)
+	}
+	at := uint32(0)
+	x.nodes[at].reach = rule
+	for _, segment := range shape.segments {
+		at = x.step(at, segment)
+		x.nodes[at].reach = rule
+	}
+	switch node := &x.nodes[at]; shape.tail {
+	case tailSelf:
+		node.self = rule
+	case tailBelow:
+		node.below = rule
+	case tailChild:
+		node.child = rule
+	}
+}
+
+// step returns the child of a node by a segment, and makes it if need be.
+func (x *patternIndex) step(at uint32, segment patternSegment) uint32 {
+	next := uint32(len(x.nodes))
+	switch segment.kind {
+	case segmentAny:
+		if child := x.nodes[at].any; child != 0 {
+			return child
+		}
+		x.nodes[at].any = next
+	case segmentDeep:
+		if child := x.nodes[at].deep; child != 0 {
+			return child
+		}
+		x.nodes[at].deep = next
+	case segmentGlob:
+		glob := numberOf(x.globs, segment.text)
+		if int(glob) == len(x.texts) {
+			x.texts = append(x.texts, segment.text)
+		}
+		if child, ok := x.globIn[edgeKey(at, glob)]; ok {
+			return child
+		}
+		x.globIn[edgeKey(at, glob)] = next
+		x.pending = append(x.pending, globEdge{node: at, glob: glob, child: next})
+	default:
+		key := edgeKey(at, numberOf(x.names, segment.text))
+		if child, ok := x.edges[key]; ok {
+			return child
+		}
+		x.edges[key] = next
+		x.nodes[at].named = true
+	}
+	x.nodes = append(x.nodes, patternNode{loop: segment.kind == segmentDeep})
+	return next
+}
+
+func numberOf(numbers map[string]uint32, text string) uint32 {
+	n, ok := numbers[text]
+	if !ok {
+		n = uint32(len(numbers))
+		numbers[text] = n
+	}
+	return n
+}
+
+func edgeKey(node, name uint32) uint64 { return uint64(node)<<32 | uint64(name) }
+
+// seal ends the insertions: the globs of each node become searchable.
+func (x *patternIndex) seal() {
+	slices.SortFunc(x.pending, func(a, b globEdge) int {
+		if a.node != b.node {
+			return int(a.node) - int(b.node)
+		}
+		// The highest rule first, so that a search may stop early.
+		return int(x.nodes[b.child].reach) - int(x.nodes[a.child].reach)
+	})
+	for first := 0; first < len(x.pending); {
+		last := first
+		for last < len(x.pending) && x.pending[last].node == x.pending[first].node {
+			last++
+		}
+		x.sets = append(x.sets, x.newGlobSet(x.pending[first:last]))
+		x.nodes[x.pending[first].node].globs = uint32(len(x.sets))
+		first = last
+	}
+	x.pending, x.globs, x.globIn = nil, nil, nil
+}
