@@ -1,0 +1,104 @@
+# Countersign. `make` alone prints every target.
+#
+# Everything is compiled with one set of flags (GOFLAGS), so that nothing is
+# compiled twice: a second set costs minutes.
+
+include tools/versions.mk
+
+export CGO_ENABLED ?= 1
+BIN   := $(CURDIR)/.cache/bin
+# The race detector is on for every test. Where GOFLAGS already says so (CI), the cache is shared with `make demo`.
+# What `make conformance` reads is a whole run; a part of one is kept apart.
+EVENTS = .cache/$(if $(filter-out work,$(PKG))$(RUN),part,test).json
+RACE  := $(if $(findstring -race,$(GOFLAGS)),,-race)
+TOOLS := $(BIN)/testpg $(BIN)/testrun $(BIN)/conformance $(BIN)/fuzz
+
+# Variables that a caller may set.
+PKG      ?= work
+ARGS     ?=
+COUNT    ?= 10
+RUN      ?=
+FUZZTIME ?= 10s
+BENCH    ?= .
+
+.DEFAULT_GOAL := help
+.PHONY: help build test race lint vet house generate verify fuzz bench conformance demo proto vuln tidy clean tools FORCE
+
+help: ## print every target
+	@echo "Countersign: make <target>"
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## compile every service and the operator's command into bin/
+	go build -o bin/ ./cmd/...
+
+test: tools ## run all tests of all modules with the race detector; brings its own PostgreSQL (PKG=./pkg/store/... RUN=Name)
+	@command -v $${CC:-gcc} cc >/dev/null || { echo "the race detector needs a C compiler: apt-get install gcc libc6-dev, or xcode-select --install"; exit 1; }
+	$(BIN)/testpg -- $(BIN)/testrun -json $(EVENTS) -- $(RACE) $(if $(RUN),-run '$(RUN)') $(PKG)
+
+race: tools ## hunt a race: repeat the tests of PKG COUNT times (PKG=./pkg/store COUNT=10 RUN=Name)
+	$(BIN)/testpg -- $(BIN)/testrun -json .cache/race.json -- $(RACE) -count=$(COUNT) $(if $(RUN),-run '$(RUN)') $(PKG)
+
+lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) vet house ## gofmt, go vet, house rules, golangci-lint (its first build takes minutes)
+	set -e; for dir in $$(go list -m -f '{{.Dir}}'); do (cd "$$dir" && $< run ./...); done
+
+vet: ## the cheap part of lint: gofmt and go vet
+	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); \
+	if [ -n "$$unformatted" ]; then echo "not formatted (run gofmt -w):"; echo "$$unformatted"; exit 1; fi
+	go vet $(RACE) work
+
+house: ## the rules of the repository: imports, package docs, links, spec ids
+	go test $(RACE) ./tools/house
+
+generate: proto ## everything generated: proto, and what `go generate` makes
+	go generate $$(go list -f '{{.Dir}}' work)
+
+proto: $(BIN)/buf-$(BUF_VERSION) $(BIN)/protoc-gen-go-$(PROTOC_GEN_GO_VERSION) ## lint the protobuf files and generate their Go (the first build of buf takes minutes)
+	ln -sf protoc-gen-go-$(PROTOC_GEN_GO_VERSION) $(BIN)/protoc-gen-go
+	$< lint
+	PATH="$(BIN):$$PATH" $< generate
+
+verify: ## what CI may not find changed: go generate, go.mod, go.sum
+	go generate $$(go list -f '{{.Dir}}' work)
+	set -e; for dir in $$(go list -m -f '{{.Dir}}'); do (cd "$$dir" && go mod tidy -diff); done
+	@git diff --exit-code || { echo "generated files differ from the committed ones: commit them with the change that caused them"; exit 1; }
+
+fuzz: tools ## run every fuzz test for FUZZTIME (10s each; RUN=Name picks)
+	$(BIN)/fuzz -time $(FUZZTIME) -run '$(RUN)' .
+
+bench: tools ## run the benchmarks (PKG=./pkg/policy BENCH=Name)
+	$(BIN)/testpg -- go test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
+
+conformance: tools ## per section of the specification: ids with a passing test, ids without, totals
+	$(BIN)/conformance
+
+demo: ## all services against a GitHub stand-in that plays a story, on http://127.0.0.1:8080 (ARGS=--once ends with it)
+	go run ./cmd/countersign dev --demo $(ARGS)
+
+vuln: $(BIN)/govulncheck-$(GOVULNCHECK_VERSION) ## look for known vulnerabilities in what is called
+	$< ./...
+
+tidy: ## go mod tidy in every module, then align the workspace
+	set -e; for dir in $$(go list -m -f '{{.Dir}}'); do (cd "$$dir" && go mod tidy); done
+	go work sync
+
+clean: ## remove what these targets made; the module and build caches stay
+	rm -rf bin .cache
+
+# Not listed: what the targets above stand on.
+tools: $(TOOLS)
+
+$(TOOLS): FORCE
+	@go build -o $@ ./tools/cmd/$(@F)
+
+FORCE:
+
+# $(call pin,name,version,package): a tool at its pinned version, under a name that says so.
+define pin
+$(BIN)/$(1)-$(2):
+	GOBIN=$(BIN) GOFLAGS= GOWORK=off go install $(3)@$(2)
+	mv $(BIN)/$(1) $$@
+endef
+$(eval $(call pin,golangci-lint,$(GOLANGCI_LINT_VERSION),github.com/golangci/golangci-lint/v2/cmd/golangci-lint))
+$(eval $(call pin,govulncheck,$(GOVULNCHECK_VERSION),golang.org/x/vuln/cmd/govulncheck))
+$(eval $(call pin,buf,$(BUF_VERSION),github.com/bufbuild/buf/cmd/buf))
+$(eval $(call pin,protoc-gen-go,$(PROTOC_GEN_GO_VERSION),google.golang.org/protobuf/cmd/protoc-gen-go))

@@ -1,0 +1,10 @@
+module github.com/countersign/countersign/tools
+
+go 1.26.0
+
+require (
+	github.com/countersign/countersign v0.0.0-00010101000000-000000000000
+	github.com/google/go-cmp v0.7.0
+)
+
+replace github.com/countersign/countersign => ../
