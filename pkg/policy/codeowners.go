@@ -33,6 +33,7 @@ type Codeowners struct {
 	path     string
 	text     string
 	rules    []CodeownersRule
+	starts   []int // of each rule's pattern in text
 	problems []codeownersFault
 	index    patternIndex
 }
@@ -105,8 +106,7 @@ func (c *Codeowners) Rules() []CodeownersRule {
 // Match returns the ownership of one path: the last rule that matches it decides
 // (RG-323). The path is relative to the root of the repository, uses "/" and
 // names a file; matching is by its bytes and respects case (RG-324). Whether a
-// path is well formed is the caller's to check (RG-327); an empty path or empty
-// segment is matched by nothing but a rule for everything.
+// path is well formed is the caller's to check (RG-327).
 func (c *Codeowners) Match(path string) Ownership {
 	if c == nil {
 		return Ownership{}

@@ -26,6 +26,7 @@ const utf8BOM = "\ufeff"
 
 func (p *codeownersParser) parse() {
 	text := p.file.text
+	p.reserve(strings.Count(text, "\n") + 1)
 	start := 0
 	if strings.HasPrefix(text, utf8BOM) {
 		start = len(utf8BOM)
@@ -45,6 +46,16 @@ func (p *codeownersParser) parse() {
 	}
 }
 
+// reserve makes room for the rules at once. A file of nothing but line ends gets
+// no more than its size is worth.
+func (p *codeownersParser) reserve(lines int) {
+	const shortRule = 16
+	lines = min(lines, len(p.file.text)/shortRule+1)
+	p.file.rules = make([]CodeownersRule, 0, lines)
+	p.file.starts = make([]int, 0, lines)
+	p.file.index.reserve(lines)
+}
+
 // parseLine reads "pattern owner…", each but the first optional, and a comment
 // from the first token that starts with "#" (RG-320).
 func (p *codeownersParser) parseLine() {
@@ -54,7 +65,7 @@ func (p *codeownersParser) parseLine() {
 	}
 	text := p.file.text
 	pattern := text[start:end]
-	faults := len(p.file.problems)
+	patternStart, faults := start, len(p.file.problems)
 	if fault := p.shape.parse(pattern); fault != faultNone {
 		p.fault(fault, start, end)
 		if fault == faultEscapedHash {
@@ -73,6 +84,7 @@ func (p *codeownersParser) parseLine() {
 		return // as on GitHub, one fault skips the line
 	}
 	p.file.rules = append(p.file.rules, CodeownersRule{Line: p.line, Pattern: pattern, Owners: p.keepOwners()})
+	p.file.starts = append(p.file.starts, patternStart)
 	p.file.index.add(&p.shape, uint32(len(p.file.rules)))
 }
 

@@ -134,6 +134,8 @@ func (s *patternShape) settleTail(directory bool) {
 // patternFault finds what can be said about a pattern as a whole.
 func patternFault(pattern string) faultCode {
 	switch {
+	case pattern == "":
+		return faultEmptySegment
 	case pattern[0] == '!':
 		return faultNegation
 	case strings.HasPrefix(pattern, `\#`):

@@ -41,12 +41,17 @@ type globEdge struct {
 	node, glob, child uint32
 }
 
+// reserve makes room for about so many patterns.
+func (x *patternIndex) reserve(patterns int) {
+	x.nodes = make([]patternNode, 1, 2*patterns+1)
+	x.names, x.edges = make(map[string]uint32, patterns/2), make(map[uint64]uint32, patterns)
+	x.globs, x.globIn = make(map[string]uint32), make(map[uint64]uint32)
+}
+
 // add inserts a pattern. Numbers must rise from call to call.
 func (x *patternIndex) add(shape *patternShape, rule uint32) {
 	if x.nodes == nil {
-		x.nodes = make([]patternNode, 1, 64)
-		x.names, x.edges = make(map[string]uint32), make(map[uint64]uint32)
-		x.globs, x.globIn = make(map[string]uint32), make(map[uint64]uint32)
+		x.reserve(16)
 	}
 	at := uint32(0)
 	x.nodes[at].reach = rule
