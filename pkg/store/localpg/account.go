@@ -44,7 +44,9 @@ func serverAccount() (*account, error) {
 
 // attr returns the process attributes of a child of this account.
 func (a *account) attr() *syscall.SysProcAttr {
-	attr := &syscall.SysProcAttr{}
+	// A process group of its own: an interrupt from the terminal reaches us alone, and we
+	// stop the server when those who use it have drained.
+	attr := &syscall.SysProcAttr{Setpgid: true}
 	if a != nil {
 		// No supplementary groups: the child keeps none of root's.
 		attr.Credential = &syscall.Credential{Uid: a.uid, Gid: a.gid}
