@@ -1,0 +1,62 @@
+-- One database role a service, each with what its work needs and nothing more (architecture: service × may write).
+-- Applied by `countersign database migrate` after the migrations; running it again changes nothing.
+-- The roles are created without a password: the operator sets one, or a certificate or peer mapping, per role.
+
+DO $$
+DECLARE
+    role_name text;
+BEGIN
+    FOREACH role_name IN ARRAY ARRAY[
+        'countersign_ingress', 'countersign_invalidator', 'countersign_fanout',
+        'countersign_evaluator', 'countersign_reconciler', 'countersign_reader']
+    LOOP
+        IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = role_name) THEN
+            BEGIN
+                EXECUTE format('CREATE ROLE %I LOGIN', role_name);
+            EXCEPTION WHEN duplicate_object OR unique_violation THEN
+                NULL; -- another database of this server created it in the same moment
+            END;
+        END IF;
+    END LOOP;
+END
+$$;
+
+-- Everybody who connects may read everything: a fence that cannot be read cannot be checked.
+GRANT USAGE ON SCHEMA public TO
+    countersign_ingress, countersign_invalidator, countersign_fanout,
+    countersign_evaluator, countersign_reconciler, countersign_reader;
+GRANT SELECT ON ALL TABLES IN SCHEMA public TO
+    countersign_ingress, countersign_invalidator, countersign_fanout,
+    countersign_evaluator, countersign_reconciler, countersign_reader;
+
+-- Every claimer draws lease tokens from the one sequence.
+GRANT USAGE ON SEQUENCE lease_token_seq TO
+    countersign_invalidator, countersign_fanout, countersign_evaluator, countersign_reconciler;
+
+-- ingress: deliveries and work rows; no decision, no lease.
+GRANT INSERT ON delivery TO countersign_ingress;
+GRANT INSERT, UPDATE ON installation, repository, pull, head, evaluation TO countersign_ingress;
+GRANT INSERT, UPDATE, DELETE ON authority TO countersign_ingress;
+
+-- invalidator: heads and evaluations; marks deliveries (RG-146); pauses an installation (RG-145).
+GRANT INSERT, UPDATE ON repository, pull, head, evaluation TO countersign_invalidator;
+GRANT UPDATE (invalidated_at) ON delivery TO countersign_invalidator;
+GRANT UPDATE (paused_until, pause_reason) ON installation TO countersign_invalidator;
+
+-- fanout: authority, heads, evaluations.
+GRANT INSERT, UPDATE ON repository, pull, head, evaluation TO countersign_fanout;
+GRANT INSERT, UPDATE, DELETE ON authority TO countersign_fanout;
+GRANT UPDATE (paused_until, pause_reason) ON installation TO countersign_fanout;
+
+-- evaluator: heads, evaluations, decisions (append; only the outcome of its own intent moves).
+GRANT INSERT, UPDATE ON repository, pull, head TO countersign_evaluator;
+GRANT INSERT, UPDATE, DELETE ON evaluation TO countersign_evaluator;
+GRANT INSERT ON decision TO countersign_evaluator;
+GRANT UPDATE (outcome, settled_at) ON decision TO countersign_evaluator;
+GRANT INSERT, UPDATE ON decision_chain TO countersign_evaluator;
+GRANT UPDATE (paused_until, pause_reason) ON installation TO countersign_evaluator;
+
+-- reconciler: every work row, its own lease, retention; never a decision.
+GRANT INSERT, UPDATE ON installation, repository, pull, lease TO countersign_reconciler;
+GRANT INSERT, UPDATE, DELETE ON head, evaluation, authority TO countersign_reconciler;
+GRANT DELETE ON delivery TO countersign_reconciler;

@@ -1,0 +1,187 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Authority is a claimed fan-out: one scope, one generation, one pass over its pages.
+type Authority struct {
+	Installation   InstallationID
+	AccountLogin   string
+	Scope          Scope
+	Repository     RepositoryID
+	FullName       string
+	BaseRef        string
+	Generation     Generation
+	PassGeneration Generation // the generation this pass answers; a newer one starts a new pass when this one is finished (P8)
+	Epoch          Epoch
+	Page           int // the next page to read, from 1
+	Token          Token
+	Attempts       int
+	DeliveryID     DeliveryID
+	Reason         string
+	Traceparent    string
+	RequestedAt    time.Time
+}
+
+// String is for errors and logs.
+func (a Authority) String() string {
+	return fmt.Sprintf("authority installation %d %s repository %d base %q", a.Installation, a.Scope, a.Repository, a.BaseRef)
+}
+
+// ClaimAuthority leases the broadest, then oldest, due fan-out (RG-211). One conditional statement: of two claimants one wins.
+// A pass that was begun goes on at its cursor; otherwise a pass begins at page 1. Errors: ErrNoWork.
+func (s *Store) ClaimAuthority(ctx context.Context, holder string, ttl time.Duration) (Authority, error) {
+	const q = `
+		-- name: ClaimAuthority
+		WITH candidate AS (
+			SELECT a.installation_id, a.scope, a.repository_id, a.base_ref
+			FROM authority a LEFT JOIN installation i USING (installation_id)
+			WHERE a.available_at <= now() AND (a.expires_at IS NULL OR a.expires_at < now())
+				AND (i.paused_until IS NULL OR i.paused_until <= now())
+			ORDER BY CASE a.scope WHEN 'installation' THEN 0 WHEN 'repository' THEN 1 ELSE 2 END,
+				a.available_at, a.installation_id, a.repository_id, a.base_ref
+			LIMIT 1 FOR UPDATE OF a SKIP LOCKED
+		)
+		UPDATE authority a SET token = nextval('lease_token_seq'), holder = $1, expires_at = now() + make_interval(secs => $2),
+			pass_generation = CASE WHEN a.pass_generation = 0 THEN a.generation ELSE a.pass_generation END
+		FROM candidate c
+		WHERE (a.installation_id, a.scope, a.repository_id, a.base_ref) = (c.installation_id, c.scope, c.repository_id, c.base_ref)
+		RETURNING a.installation_id, coalesce((SELECT account_login FROM installation WHERE installation_id = a.installation_id), ''),
+			a.scope, a.repository_id,
+			coalesce((SELECT full_name FROM repository WHERE installation_id = a.installation_id AND repository_id = a.repository_id), ''),
+			a.base_ref, a.generation, a.pass_generation, a.epoch, a.cursor_page, a.token, a.attempts, a.delivery_id, a.reason, a.traceparent, a.requested_at`
+	var a Authority
+	err := s.queryOne(ctx, q, []any{holder, seconds(ttl)}, &a.Installation, &a.AccountLogin, &a.Scope, &a.Repository, &a.FullName, &a.BaseRef,
+		&a.Generation, &a.PassGeneration, &a.Epoch, &a.Page, &a.Token, &a.Attempts, &a.DeliveryID, &a.Reason, &a.Traceparent, &a.RequestedAt)
+	return a, rowError(err, ErrNoWork, "claim authority")
+}
+
+// authorityHeld is the condition every later write of a fan-out repeats.
+const authorityHeld = `installation_id = $1 AND scope = $2 AND repository_id = $3 AND base_ref = $4 AND token = $5 AND expires_at >= now()`
+
+func (a Authority) key() []any {
+	return []any{a.Installation, a.Scope, a.Repository, a.BaseRef, a.Token}
+}
+
+// RenewAuthority extends the lease. Errors: ErrLeaseLost. May run twice.
+func (s *Store) RenewAuthority(ctx context.Context, a Authority, ttl time.Duration) error {
+	var ok bool
+	err := s.queryOne(ctx, `
+		-- name: RenewAuthority
+		UPDATE authority SET expires_at = now() + make_interval(secs => $6) WHERE `+authorityHeld+` RETURNING true`,
+		append(a.key(), seconds(ttl)), &ok)
+	return rowError(err, ErrLeaseLost, "renew %s", a)
+}
+
+// RepositoryRef is one repository an installation reaches.
+type RepositoryRef struct {
+	ID       RepositoryID
+	FullName string
+}
+
+// SplitInstallation turns an installation-wide change into one repository-wide row each (RG-212) and finishes the installation
+// row, in one transaction: the installation row blocks publication until every repository row exists (RG-214).
+// When a newer change arrived during the pass, the row stays and starts again (P8). Errors: ErrLeaseLost. It may run twice.
+func (s *Store) SplitInstallation(ctx context.Context, a Authority, repos []RepositoryRef) error {
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		if err := lockAuthority(ctx, tx, a); err != nil {
+			return err
+		}
+		d := Delivery{ID: a.DeliveryID, Traceparent: a.Traceparent}
+		for _, r := range repos {
+			w := AuthorityWork{Installation: a.Installation, Scope: ScopeRepository, Repository: r.ID, FullName: r.FullName, Reason: a.Reason}
+			if _, err := scopeEpoch(ctx, tx, w); err != nil {
+				return err
+			}
+			if err := enqueueAuthority(ctx, tx, w, a.Epoch, d); err != nil {
+				return err
+			}
+		}
+		return finishPass(ctx, tx, a)
+	})
+	if err != nil {
+		return fmt.Errorf("split %s: %w", a, err)
+	}
+	return nil
+}
+
+func lockAuthority(ctx context.Context, tx pgx.Tx, a Authority) error {
+	var ok bool
+	err := tx.QueryRow(ctx, `
+		-- name: LockAuthority
+		SELECT true FROM authority WHERE `+authorityHeld+` FOR UPDATE`, a.key()...).Scan(&ok)
+	return rowError(err, ErrLeaseLost, "lock")
+}
+
+// finishPass deletes the row when the pass answered its newest generation, else frees it for a new pass from page 1.
+func finishPass(ctx context.Context, tx pgx.Tx, a Authority) error {
+	tag, err := tx.Exec(ctx, `
+		-- name: FinishPass
+		DELETE FROM authority WHERE `+authorityHeld+` AND generation = pass_generation`, a.key()...)
+	if err != nil || tag.RowsAffected() == 1 {
+		return err
+	}
+	_, err = tx.Exec(ctx, `
+		-- name: RestartPass
+		UPDATE authority SET pass_generation = 0, cursor_page = 1, holder = '', expires_at = NULL, available_at = now(), attempts = 0
+		WHERE `+authorityHeld, a.key()...)
+	return err
+}
+
+// PullFact is a pull request as a listing or a fresh read of GitHub reported it.
+type PullFact struct {
+	Number      int
+	Head        SHA
+	BaseRef     string
+	State       string
+	Merged      bool
+	Title       string
+	AuthorLogin string
+	UpdatedAt   time.Time
+}
+
+// AdvancePage records one page of a repository's or base's pull requests: each pull's head generation advances and its
+// evaluation is queued at the current epoch (RG-219), and the cursor moves, in one transaction: a crash between two pages
+// resumes at the cursor, and no page counts twice. next 0 finishes the pass. Errors: ErrLeaseLost.
+func (s *Store) AdvancePage(ctx context.Context, a Authority, fullName string, pulls []PullFact, next int) error {
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		if err := lockAuthority(ctx, tx, a); err != nil {
+			return err
+		}
+		w := queueing{
+			Installation: a.Installation, Repository: a.Repository, FullName: fullName, Lane: LaneFanout,
+			DeliveryID: a.DeliveryID, Reason: a.Reason, Traceparent: a.Traceparent,
+		}
+		if err := queuePulls(ctx, tx, w, pulls); err != nil {
+			return err
+		}
+		if next == 0 {
+			return finishPass(ctx, tx, a)
+		}
+		_, err := tx.Exec(ctx, `
+			-- name: MoveCursor
+			UPDATE authority SET cursor_page = $6 WHERE `+authorityHeld, append(a.key(), next)...)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("advance %s page %d: %w", a, a.Page, err)
+	}
+	return nil
+}
+
+// DeferAuthority frees the lease and makes the row due again after delay; spend says whether it counts as an attempt
+// (a rate limit does not, RG-197). Errors: ErrLeaseLost (a newer event already freed it, which is as good).
+func (s *Store) DeferAuthority(ctx context.Context, a Authority, delay time.Duration, cause string, spend bool) error {
+	var ok bool
+	err := s.queryOne(ctx, `
+		-- name: DeferAuthority
+		UPDATE authority SET available_at = now() + make_interval(secs => $6), last_error = left($7, 1000),
+			attempts = attempts + CASE WHEN $8 THEN 1 ELSE 0 END, holder = '', expires_at = NULL
+		WHERE `+authorityHeld+` RETURNING true`, append(a.key(), seconds(delay), cause, spend), &ok)
+	return rowError(err, ErrLeaseLost, "defer %s", a)
+}

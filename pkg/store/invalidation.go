@@ -1,0 +1,225 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Publication says what is known of a final write on a head's bound run.
+type Publication string
+
+// What was last published on the bound run.
+const (
+	PublicationNone      Publication = "none"      // never published on
+	PublicationConfirmed Publication = "confirmed" // published, read back and confirmed: no writer is on its way
+	PublicationIntended  Publication = "intended"  // an intent is unconfirmed: a write may still arrive (P1, P2)
+)
+
+// HeadState is one head's row as the reset and publication protocol needs it.
+type HeadState struct {
+	Head                  HeadKey
+	FullName              string
+	Generation            Generation
+	InvalidatedGeneration Generation
+	RunID                 int64      // 0: no managed run is bound
+	RunGeneration         Generation // the run was proved unfinished for this generation
+	PostedGeneration      Generation // a new run was posted for this generation (at most one, P2)
+	Publication           Publication
+	PublishedGeneration   Generation
+}
+
+// RunProved reports whether the bound run was proved unfinished for the current generation (P3).
+func (h HeadState) RunProved() bool { return h.RunID != 0 && h.RunGeneration == h.Generation }
+
+const headStateColumns = `h.installation_id, h.repository_id, h.head_sha,
+	coalesce((SELECT full_name FROM repository r WHERE r.installation_id = h.installation_id AND r.repository_id = h.repository_id), ''),
+	h.generation, h.invalidated_generation, coalesce(h.run_id, 0), h.run_generation, h.posted_generation,
+	CASE WHEN h.intent_decision_id IS NOT NULL THEN 'intended' WHEN h.published_decision_id IS NOT NULL THEN 'confirmed' ELSE 'none' END,
+	h.published_generation`
+
+func (h *HeadState) dest() []any {
+	return []any{&h.Head.Installation, &h.Head.Repository, &h.Head.SHA, &h.FullName, &h.Generation, &h.InvalidatedGeneration,
+		&h.RunID, &h.RunGeneration, &h.PostedGeneration, &h.Publication, &h.PublishedGeneration}
+}
+
+// GetHead reads one head. Errors: ErrNotFound.
+func (s *Store) GetHead(ctx context.Context, key HeadKey) (HeadState, error) {
+	var h HeadState
+	err := s.queryOne(ctx, `
+		-- name: GetHead
+		SELECT `+headStateColumns+` FROM head h WHERE installation_id = $1 AND repository_id = $2 AND head_sha = $3`,
+		[]any{key.Installation, key.Repository, key.SHA}, h.dest()...)
+	return h, rowError(err, ErrNotFound, "read %s", key)
+}
+
+// SeenPull is a pull request we have seen on a head, with what its last event or listing claimed (a hint, P6).
+type SeenPull struct {
+	Number int
+	State  string
+	Merged bool
+}
+
+// Invalidation is a claimed revocation of one exact head.
+type Invalidation struct {
+	HeadState
+	Token       Token
+	Lane        Lane
+	Attempts    int
+	RequestedAt time.Time
+	Traceparent string
+	Seen        []SeenPull // every pull request known to be, or to have been last seen, on this head
+}
+
+// ClaimInvalidation leases the next head whose newest generation is not yet invalidated (RG-180, RG-182). One conditional
+// statement. Installations that are paused by a rate limit are passed over (RG-145). Errors: ErrNoWork.
+func (s *Store) ClaimInvalidation(ctx context.Context, holder string, ttl time.Duration) (Invalidation, error) {
+	const q = `
+		-- name: ClaimInvalidation
+		WITH candidate AS (
+			SELECT h.installation_id, h.repository_id, h.head_sha
+			FROM head h LEFT JOIN installation i USING (installation_id)
+			WHERE h.invalidated_generation < h.generation AND h.invalidation_available_at <= now()
+				AND (h.invalidation_expires_at IS NULL OR h.invalidation_expires_at < now())
+				AND (i.paused_until IS NULL OR i.paused_until <= now())
+			ORDER BY h.lane, h.invalidation_available_at, h.installation_id, h.repository_id, h.head_sha
+			LIMIT 1 FOR UPDATE OF h SKIP LOCKED
+		)
+		UPDATE head h SET invalidation_token = nextval('lease_token_seq'), invalidation_holder = $1,
+			invalidation_expires_at = now() + make_interval(secs => $2)
+		FROM candidate c
+		WHERE (h.installation_id, h.repository_id, h.head_sha) = (c.installation_id, c.repository_id, c.head_sha)
+		RETURNING ` + headStateColumns + `, h.invalidation_token, h.lane, h.invalidation_attempts, h.requested_at, h.traceparent`
+	var inv Invalidation
+	err := s.queryOne(ctx, q, []any{holder, seconds(ttl)},
+		append(inv.dest(), &inv.Token, &inv.Lane, &inv.Attempts, &inv.RequestedAt, &inv.Traceparent)...)
+	if err != nil {
+		return inv, rowError(err, ErrNoWork, "claim invalidation")
+	}
+	inv.Seen, err = s.SeenPulls(ctx, inv.Head)
+	return inv, err
+}
+
+// SeenPulls lists the pull requests last seen on a head (P6), at most 1,000.
+func (s *Store) SeenPulls(ctx context.Context, key HeadKey) ([]SeenPull, error) {
+	const q = `
+		-- name: SeenPulls
+		SELECT p.number, p.state, p.merged FROM pull p
+		WHERE p.installation_id = $1 AND p.repository_id = $2 AND (p.head_sha = $3 OR EXISTS (
+			SELECT FROM evaluation e WHERE (e.installation_id, e.repository_id, e.number) = (p.installation_id, p.repository_id, p.number) AND e.head_sha = $3))
+		ORDER BY p.number LIMIT 1000`
+	seen, err := queryAll(ctx, s, q, []any{key.Installation, key.Repository, key.SHA}, pgx.RowToStructByPos[SeenPull])
+	if err != nil {
+		return nil, fmt.Errorf("list pull requests seen on %s: %w", key, err)
+	}
+	return seen, nil
+}
+
+// invalidationHeld is the condition every later write of an invalidation repeats: lease, expiry and generation (RG-183…185).
+const invalidationHeld = `installation_id = $1 AND repository_id = $2 AND head_sha = $3
+	AND invalidation_token = $4 AND invalidation_expires_at >= now() AND generation = $5`
+
+func (inv Invalidation) key() []any {
+	return []any{inv.Head.Installation, inv.Head.Repository, inv.Head.SHA, inv.Token, inv.Generation}
+}
+
+// lost tells a lost lease from a newer generation, for a statement that touched no row.
+func (s *Store) invalidationLost(ctx context.Context, inv Invalidation) error {
+	now, err := s.GetHead(ctx, inv.Head)
+	if err != nil {
+		return err
+	}
+	if now.Generation != inv.Generation {
+		return ErrSuperseded
+	}
+	return ErrLeaseLost
+}
+
+func (s *Store) invalidationError(ctx context.Context, inv Invalidation, err error, verb string) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = s.invalidationLost(ctx, inv)
+	}
+	return fmt.Errorf("%s invalidation of %s generation %d: %w", verb, inv.Head, inv.Generation, err)
+}
+
+// RenewInvalidation extends the lease, only while it is unexpired and the generation is the claimed one (RG-182).
+// Errors: ErrLeaseLost, ErrSuperseded. May run twice.
+func (s *Store) RenewInvalidation(ctx context.Context, inv Invalidation, ttl time.Duration) error {
+	var ok bool
+	err := s.queryOne(ctx, `
+		-- name: RenewInvalidation
+		UPDATE head SET invalidation_expires_at = now() + make_interval(secs => $6) WHERE `+invalidationHeld+` RETURNING true`,
+		append(inv.key(), seconds(ttl)), &ok)
+	return s.invalidationError(ctx, inv, err, "renew")
+}
+
+// CompleteInvalidation ends the claimed generation's revocation: the candidates that were found open on this exact head are
+// queued, bound to the same head generation (RG-190), and the generation counts as invalidated (RG-199), in one transaction.
+// A candidate already queued at that generation stays as it is (P9); one whose row has moved to a newer head is untouched
+// (RG-191). Every evaluation waiting on the head becomes due now. It returns how many wait. Errors: ErrLeaseLost, ErrSuperseded.
+func (s *Store) CompleteInvalidation(ctx context.Context, inv Invalidation, candidates []PullFact) (due int, err error) {
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		var ok bool
+		if err := tx.QueryRow(ctx, `
+			-- name: CompleteInvalidation
+			UPDATE head SET invalidated_generation = generation, invalidation_holder = '', invalidation_expires_at = NULL,
+				invalidation_attempts = 0, invalidation_error = '', updated_at = now()
+			WHERE `+invalidationHeld+` RETURNING true`, inv.key()...).Scan(&ok); err != nil {
+			return err
+		}
+		if err := queueCandidates(ctx, tx, inv, candidates); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, `
+			-- name: WakeHeadEvaluations
+			UPDATE evaluation SET available_at = least(available_at, now())
+			WHERE installation_id = $1 AND repository_id = $2 AND head_sha = $3 AND NOT recheck`, inv.key()[:3]...)
+		due = int(tag.RowsAffected())
+		return err
+	})
+	return due, s.invalidationError(ctx, inv, err, "complete")
+}
+
+func queueCandidates(ctx context.Context, tx pgx.Tx, inv Invalidation, candidates []PullFact) error {
+	if len(candidates) == 0 {
+		return nil
+	}
+	const q = `
+-- name: QueueCandidates` + seenFacts + `
+INSERT INTO evaluation AS e (installation_id, repository_id, number, generation, head_sha, head_generation, authority_epoch,
+    lane, delivery_id, reason, traceparent, watermark_head, watermark_updated_at)
+SELECT @installation::bigint, @repository::bigint, seen.number, seen.generation, seen.head_sha, @head_generation::bigint,
+    coalesce((SELECT authority_epoch FROM installation WHERE installation_id = @installation::bigint), 1),
+    @lane::smallint, @delivery::text, @reason::text, @traceparent::text, seen.head_sha, seen.github_updated_at
+FROM seen JOIN fact USING (number) WHERE seen.head_sha = @head::text ORDER BY seen.number
+ON CONFLICT (installation_id, repository_id, number) DO UPDATE SET` + replaceEvaluationSet + `
+WHERE e.head_sha <> excluded.head_sha OR e.head_generation < excluded.head_generation OR e.recheck`
+	args := factColumns(queueing{
+		Installation: inv.Head.Installation, Repository: inv.Head.Repository, FullName: inv.FullName,
+		Lane: inv.Lane, Reason: "head.invalidated", Traceparent: inv.Traceparent,
+	}, candidates)
+	args["head_generation"], args["head"] = inv.Generation, inv.Head.SHA
+	if _, err := tx.Exec(ctx, q, args); err != nil {
+		return fmt.Errorf("queue %d candidates: %w", len(candidates), err)
+	}
+	return nil
+}
+
+// DeferInvalidation frees the lease and makes the head due again after delay; spend says whether it counts as an attempt
+// (a rate limit does not, RG-197). Errors: ErrLeaseLost, ErrSuperseded; both mean that somebody newer has it.
+func (s *Store) DeferInvalidation(ctx context.Context, inv Invalidation, delay time.Duration, cause string, spend bool) error {
+	var ok bool
+	err := s.queryOne(ctx, `
+		-- name: DeferInvalidation
+		UPDATE head SET invalidation_available_at = now() + make_interval(secs => $6), invalidation_error = left($7, 1000),
+			invalidation_attempts = invalidation_attempts + CASE WHEN $8 THEN 1 ELSE 0 END,
+			invalidation_holder = '', invalidation_expires_at = NULL
+		WHERE `+invalidationHeld+` RETURNING true`, append(inv.key(), seconds(delay), cause, spend), &ok)
+	return s.invalidationError(ctx, inv, err, "defer")
+}
