@@ -214,9 +214,9 @@ func (g *Guard) ConfirmPublication(ctx context.Context, ev Evaluation, id Decisi
 }
 
 // SettleReset records that a decision's write was undone, or never counted; proved says that the run was read back unfinished
-// by the writer itself, so that nothing of this intent is on its way any more and the same generation may publish again.
-// It may run twice. Errors: the database's.
-func (g *Guard) SettleReset(ctx context.Context, generation Generation, id DecisionID, runID int64, proved bool) error {
+// by the writer itself, so that nothing of this intent is on its way any more: the same generation may publish again, and a
+// newer one finds the run as it needs it. It may run twice. Errors: the database's.
+func (g *Guard) SettleReset(ctx context.Context, id DecisionID, runID int64, proved bool) error {
 	err := g.inTx(ctx, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `
 			-- name: SettleReset
@@ -229,9 +229,8 @@ func (g *Guard) SettleReset(ctx context.Context, generation Generation, id Decis
 		_, err := tx.Exec(ctx, `
 			-- name: ClearIntent
 			UPDATE head SET intent_decision_id = NULL, updated_at = now()
-			WHERE installation_id = $1 AND repository_id = $2 AND head_sha = $3 AND generation = $4
-				AND intent_decision_id = $5 AND run_id = $6`,
-			g.key.Installation, g.key.Repository, g.key.SHA, generation, id, runID)
+			WHERE installation_id = $1 AND repository_id = $2 AND head_sha = $3 AND intent_decision_id = $4 AND run_id = $5`,
+			g.key.Installation, g.key.Repository, g.key.SHA, id, runID)
 		return err
 	})
 	if err != nil {
