@@ -1,0 +1,356 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// maxListedRejections bounds how many rejected approvals one group lists.
+const maxListedRejections = 20
+
+// candidate is one approval that could count for a group.
+type candidate struct {
+	who    Actor
+	login  string
+	review *opinion // nil for an author who counts as an owner
+}
+
+func (c candidate) bot() bool { return c.who.Type == ActorBot }
+
+// candidates are the approvals of a pull request: the latest opinion of an
+// actor where it approves, and the author where policy says so (RG-330,
+// RG-337). People and Apps are apart, each sorted by login.
+func (p *pullPlan) candidates() (people, apps []candidate) {
+	for i := range p.opinions {
+		o := &p.opinions[i]
+		if o.state != "APPROVED" {
+			continue
+		}
+		c := candidate{who: o.actor, login: o.login, review: o}
+		if c.bot() {
+			apps = append(apps, c)
+		} else {
+			people = append(people, c)
+		}
+	}
+	author := p.pull.Author
+	if p.base.rules.AllowAuthor && author != nil && author.Type == ActorUser && author.ID > 0 {
+		people = append(people, candidate{who: *author, login: strings.ToLower(author.Login)})
+		slices.SortStableFunc(people, func(a, b candidate) int { return strings.Compare(a.login, b.login) })
+	}
+	return people, apps
+}
+
+// judgement is one group being judged.
+type judgement struct {
+	e      *evaluation
+	p      *pullPlan
+	g      *group
+	v      GroupVerdict
+	unsure []standing
+	// humans and approvers count distinct accounts that count.
+	approvers map[int64]bool
+	humans    map[int64]bool
+	// represented are the owners of allOf that somebody stands for.
+	represented map[Owner]bool
+}
+
+// judge decides one group: who approved, who did not count and why, and what
+// is missing. unsure holds the facts that are unknown and could have mattered.
+func (e *evaluation) judge(p *pullPlan, g *group, people, apps []candidate) (GroupVerdict, []standing) {
+	j := &judgement{e: e, p: p, g: g, approvers: map[int64]bool{}, humans: map[int64]bool{}, represented: map[Owner]bool{}}
+	j.v = GroupVerdict{
+		Kind: g.kind, Name: g.name, Owners: ownerNames(g.owners), AllOf: ownerNames(g.allOf),
+		Required: g.count, HumansRequired: g.humans, Files: j.files(),
+	}
+	j.judgePeople(people)
+	covered := j.judgeApps(apps)
+	j.v.Satisfied = j.satisfied(covered)
+	slices.SortFunc(j.v.Approvals, func(a, b ApprovalVerdict) int {
+		return cmp.Or(strings.Compare(strings.ToLower(a.Login), strings.ToLower(b.Login)), cmp.Compare(a.ReviewID, b.ReviewID))
+	})
+	slices.SortFunc(j.v.Rejected, func(a, b RejectedApproval) int {
+		return cmp.Or(strings.Compare(a.Login, b.Login), strings.Compare(string(a.Code), string(b.Code)), strings.Compare(a.Reason, b.Reason))
+	})
+	if len(j.v.Rejected) > maxListedRejections {
+		j.v.Rejected = slices.Clip(j.v.Rejected[:maxListedRejections])
+	}
+	if j.v.Satisfied || g.kind == GroupOptional {
+		return j.v, nil
+	}
+	j.v.Delegates = j.delegates()
+	j.explainMissing()
+	return j.v, j.unsure
+}
+
+func (j *judgement) files() []FileVerdict {
+	files := make([]FileVerdict, len(j.g.paths))
+	for i, q := range j.g.paths {
+		files[i] = FileVerdict{Path: q.path, RenamedTo: q.renamedTo, Line: q.owners.Line, Pattern: q.owners.Pattern, NonDelegable: q.barred}
+	}
+	return files
+}
+
+// judgePeople looks at every person's approval that the group's owners make
+// plausible; others are never asked about.
+func (j *judgement) judgePeople(people []candidate) {
+	owners, hasTeam := j.g.owners, j.hasTeam()
+	for _, c := range people {
+		if !hasTeam && !slices.Contains(owners, Owner{Kind: OwnerUser, Name: c.login}) {
+			continue
+		}
+		j.judgePerson(c, owners)
+	}
+}
+
+// hasTeam reports whether an owner is a team that people can be members of.
+func (j *judgement) hasTeam() bool {
+	return slices.ContainsFunc(j.g.owners, func(o Owner) bool {
+		_, ours := j.e.teamKey(o)
+		return o.Kind == OwnerTeam && ours
+	})
+}
+
+func (j *judgement) judgePerson(c candidate, owners []Owner) {
+	if s := j.admissible(c); s.answer != yes {
+		j.reject(c, s)
+		return
+	}
+	var via []string
+	worst := standing{}
+	for _, o := range owners {
+		if o.Kind == OwnerUser && o.Name != c.login {
+			continue
+		}
+		s := j.e.humanFor(c.who, c.login, o)
+		switch {
+		case s.answer == yes:
+			via = append(via, o.String())
+			j.represented[o] = true
+		case s.answer == unsure:
+			j.unsure = append(j.unsure, s)
+			worst = s
+		case worst.reason == "":
+			worst = s
+		}
+	}
+	if len(via) == 0 {
+		j.reject(c, worst)
+		return
+	}
+	j.approve(c, via, nil)
+}
+
+// admissible says whether an approval may count for the group at all, before
+// anybody asks who gave it: the exact head or unchanged content, and no
+// excluded author or pusher.
+func (j *judgement) admissible(c candidate) standing {
+	if s := j.excluded(c); s.answer != yes {
+		return s
+	}
+	if c.review == nil || c.review.commitID == j.e.s.HeadSHA {
+		return eligible
+	}
+	return j.contentStable(c)
+}
+
+func (j *judgement) excluded(c candidate) standing {
+	author := j.p.pull.Author
+	if j.g.excludeAuthor && author != nil && author.ID == c.who.ID {
+		return refuse(CodeExcludedAuthor, "%s is the author, and the policy excludes the author", c.login)
+	}
+	if !j.g.excludeLastPusher {
+		return eligible
+	}
+	pusher := j.p.pull.LastPusher
+	if pusher.State == FactMissing {
+		j.e.wants.pushers[j.p.pull.Number] = true
+	}
+	switch {
+	case pusher.State == FactPresent && pusher.Actor != nil && pusher.Actor.ID > 0:
+		if pusher.Actor.ID == c.who.ID {
+			return refuse(CodeExcludedLastPusher, "%s pushed the head last, and the policy excludes that person", c.login)
+		}
+		return eligible
+	case pusher.State == FactAbsent:
+		s := unknownStanding("GitHub does not say who pushed the head last, and the policy excludes that person; push again")
+		j.unsure = append(j.unsure, s)
+		return s
+	default:
+		s := unknownStanding("who pushed the head last could not be read")
+		j.unsure = append(j.unsure, s)
+		return s
+	}
+}
+
+func (j *judgement) reject(c candidate, s standing) {
+	if s.reason == "" {
+		return
+	}
+	j.v.Rejected = append(j.v.Rejected, RejectedApproval{Login: c.login, Code: s.code, Reason: s.reason})
+}
+
+func (j *judgement) approve(c candidate, via, paths []string) {
+	slices.Sort(via)
+	a := ApprovalVerdict{Login: c.who.Login, Bot: c.bot(), Via: via, Paths: paths, Author: c.review == nil}
+	if c.review != nil {
+		a.ReviewID, a.CommitID = c.review.reviewID, c.review.commitID
+		a.ContentStable = c.review.commitID != j.e.s.HeadSHA
+	}
+	j.v.Approvals = append(j.v.Approvals, a)
+	if len(paths) > 0 {
+		return // an App that covers a part is no approver of the whole
+	}
+	j.approvers[c.who.ID] = true
+	if !c.bot() {
+		j.humans[c.who.ID] = true
+	}
+}
+
+// judgeApps reports whether Apps together cover every path (RG-340).
+func (j *judgement) judgeApps(apps []candidate) bool {
+	covered := map[string]bool{}
+	for _, c := range apps {
+		app, s := j.e.enrolledApp(c.who, c.login)
+		if app == nil {
+			if s.code != CodeAppNotEnrolled {
+				j.reject(c, s)
+			}
+			continue
+		}
+		paths, why := j.appPaths(app.Alias, j.g.owners)
+		if len(paths) == 0 {
+			j.reject(c, refuse(CodeNotDelegated, "the App %s may not approve here: %s", app.Alias, why))
+			continue
+		}
+		if s := j.admissible(c); s.answer != yes {
+			j.reject(c, s)
+			continue
+		}
+		if s := j.e.appIdentity(app); s.answer != yes {
+			if s.answer == unsure {
+				j.unsure = append(j.unsure, s)
+			}
+			j.reject(c, s)
+			continue
+		}
+		for _, path := range paths {
+			covered[path] = true
+		}
+		whole := paths
+		if len(paths) == len(j.g.paths) {
+			whole = nil
+			j.representByApp(app.Alias)
+		}
+		j.approve(c, []string{app.Alias}, whole)
+	}
+	return len(covered) == len(j.g.paths)
+}
+
+// appPaths are the paths of the group that an App may approve for owners, and
+// why not the others (the first such reason).
+func (j *judgement) appPaths(alias string, owners []Owner) (paths []string, why string) {
+	for _, q := range j.g.paths {
+		effective := owners
+		if j.g.kind == GroupOwners {
+			effective = q.owners.Owners
+		}
+		ok, reason := delegated(j.p.base.rules, j.p.labels, alias, q, effective)
+		if ok {
+			paths = append(paths, q.path)
+		} else if why == "" {
+			why = fmt.Sprintf("%s (%s)", reason, q.path)
+		}
+	}
+	return paths, clip(why, 300)
+}
+
+// representByApp lets an App stand for an owner of all_of only where its
+// delegation covers every path for that very owner.
+func (j *judgement) representByApp(alias string) {
+	for _, o := range j.g.allOf {
+		if paths, _ := j.appPaths(alias, []Owner{o}); len(paths) == len(j.g.paths) {
+			j.represented[o] = true
+		}
+	}
+}
+
+func (j *judgement) satisfied(covered bool) bool {
+	g := j.g
+	for _, o := range g.allOf {
+		if !j.represented[o] {
+			return false
+		}
+	}
+	if g.kind == GroupOwners {
+		return len(j.humans) > 0 || (covered && len(g.paths) > 0)
+	}
+	return len(j.approvers) >= g.count && len(j.humans) >= g.humans
+}
+
+// delegates says what each App with a delegation may do for the group.
+func (j *judgement) delegates() []DelegateVerdict {
+	if j.e.org.rules == nil {
+		return nil
+	}
+	seen := map[string]bool{}
+	var out []DelegateVerdict
+	for i := range j.p.base.rules.Delegations {
+		alias := j.p.base.rules.Delegations[i].App
+		app, ok := j.e.org.rules.Apps[alias]
+		if seen[alias] || !ok {
+			continue
+		}
+		seen[alias] = true
+		paths, why := j.appPaths(alias, j.g.owners)
+		out = append(out, DelegateVerdict{Alias: alias, Login: app.BotLogin(), Covers: len(paths), Why: why})
+	}
+	slices.SortFunc(out, func(a, b DelegateVerdict) int { return strings.Compare(a.Alias, b.Alias) })
+	return out
+}
+
+// explainMissing fills Missing and NextStep of a group that is not satisfied.
+func (j *judgement) explainMissing() {
+	g := j.g
+	files := j.v.Files[0].Path
+	if n := len(j.v.Files) - 1; n > 0 {
+		files += " and " + count(n, "more file")
+	}
+	files = clip(files, 200)
+	switch {
+	case len(g.owners) == 0:
+		j.v.Missing = "these paths have no owner who could approve them"
+		j.v.NextStep = message("give %s an owner in CODEOWNERS, or name who may approve with \"from\" in the requirement %q", files, g.name)
+		return
+	case len(g.allOf) > 0:
+		var missing []string
+		for _, o := range g.allOf {
+			if !j.represented[o] {
+				missing = append(missing, o.String())
+			}
+		}
+		slices.Sort(missing)
+		j.v.Missing = message("an approval of each of %s", strings.Join(missing, ", "))
+		j.v.NextStep = message("%s must each approve %s", strings.Join(missing, " and "), files)
+		if len(missing) == 1 {
+			j.v.Missing = message("an approval of %s", missing[0])
+			j.v.NextStep = message("%s must approve %s", missing[0], files)
+		}
+		return
+	}
+	lack := max(g.count-len(j.approvers), 0)
+	lackHumans := max(g.humans-len(j.humans), 0)
+	lack = max(lack, lackHumans, 1)
+	who := listOr(j.v.Owners, 5)
+	j.v.Missing = message("%s of %s", count(lack, "approval"), who)
+	j.v.NextStep = message("%s must approve %s", who, files)
+	if g.count > 1 || g.humans > 0 {
+		j.v.Missing = message("%s of %s (has %d of %d)", count(lack, "approval"), who, len(j.approvers), g.count)
+		j.v.NextStep = message("%s of %s must approve %s", count(lack, "more approver"), who, files)
+		if lackHumans == lack {
+			j.v.Missing += ", by people and not Apps"
+		}
+	}
+}
