@@ -111,3 +111,6 @@ func withRetry(ctx context.Context, run func() error) error {
 	}
 	return err
 }
+
+// isLost: somebody else has the row, or a newer generation replaced it.
+func isLost(err error) bool { return errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrSuperseded) }
