@@ -80,7 +80,7 @@ func ParseCodeowners(path string, text []byte) *Codeowners {
 		return c
 	}
 	c.text = string(text)
-	parser := codeownersParser{file: c, known: make(map[string]codeownersToken)}
+	parser := codeownersParser{file: c}
 	parser.parse()
 	c.index.seal()
 	return c

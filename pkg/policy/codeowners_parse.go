@@ -2,11 +2,10 @@ package policy
 
 import "strings"
 
-// codeownersParser reads a file line by line into rules and faults. Owners of
-// equal spelling share one string, so 50,000 rules of one team cost one name.
+// codeownersParser reads a file line by line into rules and faults. Owners and
+// patterns are parts of the file's text; the owners of many rules share memory.
 type codeownersParser struct {
 	file   *Codeowners
-	known  map[string]codeownersToken
 	owners []Owner
 	found  []Owner
 	shape  patternShape
@@ -15,18 +14,12 @@ type codeownersParser struct {
 	lineStart, lineEnd int
 }
 
-// codeownersToken is a spelling of an owner that was seen before.
-type codeownersToken struct {
-	owner Owner
-	valid bool
-}
-
 // utf8BOM is skipped at the start of a file, as git skips it in .gitignore.
 const utf8BOM = "\ufeff"
 
 func (p *codeownersParser) parse() {
 	text := p.file.text
-	p.reserve(strings.Count(text, "\n") + 1)
+	p.reserve()
 	start := 0
 	if strings.HasPrefix(text, utf8BOM) {
 		start = len(utf8BOM)
@@ -46,14 +39,15 @@ func (p *codeownersParser) parse() {
 	}
 }
 
-// reserve makes room for the rules at once. A file of nothing but line ends gets
-// no more than its size is worth.
-func (p *codeownersParser) reserve(lines int) {
+// reserve makes room at once for what a file of this look usually needs. It is
+// never more than a few times the size of the text.
+func (p *codeownersParser) reserve() {
 	const shortRule = 16
-	lines = min(lines, len(p.file.text)/shortRule+1)
-	p.file.rules = make([]CodeownersRule, 0, lines)
-	p.file.starts = make([]int, 0, lines)
-	p.file.index.reserve(lines)
+	text := p.file.text
+	rules := min(strings.Count(text, "\n"), len(text)/shortRule) + 1
+	p.file.rules = make([]CodeownersRule, 0, rules)
+	p.file.starts = make([]int, 0, rules)
+	p.file.index.reserve(rules+min(strings.Count(text, "/"), 8*rules)/3, len(text)/4)
 }
 
 // parseLine reads "pattern owner…", each but the first optional, and a comment
@@ -114,17 +108,12 @@ func isCodeownersSpace(c byte) bool {
 }
 
 func (p *codeownersParser) addOwner(start, end int) {
-	spelling := p.file.text[start:end]
-	token, seen := p.known[spelling]
-	if !seen {
-		token.owner, token.valid = ParseOwner(spelling)
-		p.known[spelling] = token
-	}
-	if !token.valid {
+	owner, valid := ParseOwner(p.file.text[start:end])
+	if !valid {
 		p.fault(faultOwner, start, end)
 		return
 	}
-	p.found = append(p.found, token.owner)
+	p.found = append(p.found, owner)
 }
 
 // keepOwners moves the owners of a line to memory of their own, without

@@ -14,8 +14,7 @@ import "slices"
 // n × nodes steps, and in practice about n.
 type patternIndex struct {
 	nodes   []patternNode
-	names   map[string]uint32 // literal name → number, shared by all nodes
-	edges   map[uint64]uint32 // node<<32 | name → child
+	names   nameEdges         // literal edges
 	globs   map[string]uint32 // glob → number
 	globIn  map[uint64]uint32 // node<<32 | glob → child
 	texts   []string          // by number of glob
@@ -41,17 +40,18 @@ type globEdge struct {
 	node, glob, child uint32
 }
 
-// reserve makes room for about so many patterns.
-func (x *patternIndex) reserve(patterns int) {
-	x.nodes = make([]patternNode, 1, 2*patterns+1)
-	x.names, x.edges = make(map[string]uint32, patterns/2), make(map[uint64]uint32, patterns)
+// reserve makes room for about so many literal edges, with names of so many
+// bytes together.
+func (x *patternIndex) reserve(edges, names int) {
+	x.nodes = make([]patternNode, 1, edges+edges/8+1)
+	x.names = newNameEdges(edges, names)
 	x.globs, x.globIn = make(map[string]uint32), make(map[uint64]uint32)
 }
 
 // add inserts a pattern. Numbers must rise from call to call.
 func (x *patternIndex) add(shape *patternShape, rule uint32) {
 	if x.nodes == nil {
-		x.reserve(16)
+		x.reserve(16, 256)
 	}
 	at := uint32(0)
 	x.nodes[at].reach = rule
@@ -94,11 +94,11 @@ func (x *patternIndex) step(at uint32, segment patternSegment) uint32 {
 		x.globIn[edgeKey(at, glob)] = next
 		x.pending = append(x.pending, globEdge{node: at, glob: glob, child: next})
 	default:
-		key := edgeKey(at, numberOf(x.names, segment.text))
-		if child, ok := x.edges[key]; ok {
+		hash := x.names.hashName(segment.text)
+		if child := x.names.find(at, segment.text, hash); child != 0 {
 			return child
 		}
-		x.edges[key] = next
+		x.names.add(at, segment.text, hash, next)
 		x.nodes[at].named = true
 	}
 	x.nodes = append(x.nodes, patternNode{loop: segment.kind == segmentDeep})

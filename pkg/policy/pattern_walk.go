@@ -73,9 +73,9 @@ func (w *patternWalk) enter(x *patternIndex, outer walkFrame, name string) {
 		}
 	}
 	loops := len(w.active)
-	number, known := x.names[name]
+	hash := x.names.hashName(name)
 	for i := outer.from; i < outer.to; i++ {
-		w.next = x.appendChildren(w.next[:0], w.active[i], name, number, known, frame.best)
+		w.next = x.appendChildren(w.next[:0], w.active[i], name, hash, frame.best)
 		for _, child := range w.next {
 			w.activate(x, &frame, child, loops)
 		}
@@ -107,9 +107,9 @@ func (w *patternWalk) activate(x *patternIndex, frame *walkFrame, id uint32, loo
 // finish decides on the last name of a path.
 func (w *patternWalk) finish(x *patternIndex, frame walkFrame, name string) uint32 {
 	last := max(frame.best, frame.child)
-	number, known := x.names[name]
+	hash := x.names.hashName(name)
 	for i := frame.from; i < frame.to; i++ {
-		w.next = x.appendChildren(w.next[:0], w.active[i], name, number, known, last)
+		w.next = x.appendChildren(w.next[:0], w.active[i], name, hash, last)
 		for _, child := range w.next {
 			last = max(last, x.nodes[child].self)
 		}
@@ -118,14 +118,14 @@ func (w *patternWalk) finish(x *patternIndex, frame walkFrame, name string) uint
 }
 
 // appendChildren appends the nodes that a name leads to from a node, as far as
-// they can beat the floor. Number is the name's, if it is known.
-func (x *patternIndex) appendChildren(children []uint32, id uint32, name string, number uint32, known bool, floor uint32) []uint32 {
+// they can beat the floor. Hash is the name's.
+func (x *patternIndex) appendChildren(children []uint32, id uint32, name string, hash uint64, floor uint32) []uint32 {
 	node := &x.nodes[id]
 	if node.reach <= floor {
 		return children
 	}
-	if known && node.named {
-		if child, ok := x.edges[edgeKey(id, number)]; ok && x.nodes[child].reach > floor {
+	if node.named {
+		if child := x.names.find(id, name, hash); child != 0 && x.nodes[child].reach > floor {
 			children = append(children, child)
 		}
 	}
