@@ -88,7 +88,7 @@ clean: ## remove what these targets made; the module and build caches stay
 tools: $(TOOLS)
 
 $(TOOLS): FORCE
-	@go build -o $@ ./tools/cmd/$(@F)
+	@go build -buildvcs=false -o $@ ./tools/cmd/$(@F)
 
 FORCE:
 
