@@ -126,8 +126,14 @@ func scopeEpoch(ctx context.Context, tx pgx.Tx, w AuthorityWork) (Epoch, error) 
 	return epoch, err
 }
 
-// enqueueAuthority coalesces the change into its row. The scope's guard is held exclusively, so counting is safe here.
+// enqueueAuthority coalesces the change into its row. The scope's guard is held exclusively, so counting is safe beside other
+// webhooks, and the queue's lock is shared, so it is safe beside a split (RG-215).
 func enqueueAuthority(ctx context.Context, tx pgx.Tx, w AuthorityWork, epoch Epoch, d Delivery) error {
+	if w.Scope != ScopeInstallation {
+		if err := lockAuthorityQueue(ctx, tx, w.Installation, "pg_advisory_xact_lock_shared"); err != nil {
+			return err
+		}
+	}
 	if w.Scope == ScopeBase {
 		scope, err := baseOrRepository(ctx, tx, w)
 		if err != nil {
@@ -167,11 +173,7 @@ func upsertAuthority(ctx context.Context, q pgx.Tx, w AuthorityWork, epoch Epoch
 	_, err := q.Exec(ctx, `
 		-- name: UpsertAuthority
 		INSERT INTO authority AS a (installation_id, scope, repository_id, base_ref, epoch, delivery_id, reason, traceparent)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-		ON CONFLICT (installation_id, scope, repository_id, base_ref) DO UPDATE SET
-			generation = a.generation + 1, epoch = greatest(a.epoch, excluded.epoch),
-			holder = '', expires_at = NULL, available_at = now(), attempts = 0, last_error = '',
-			delivery_id = excluded.delivery_id, reason = excluded.reason, traceparent = excluded.traceparent`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`+raiseAuthority,
 		w.Installation, w.Scope, w.Repository, w.BaseRef, epoch, d.ID, w.Reason, d.Traceparent)
 	return err
 }

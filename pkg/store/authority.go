@@ -19,7 +19,7 @@ type Authority struct {
 	Generation     Generation
 	PassGeneration Generation // the generation this pass answers; a newer one starts a new pass when this one is finished (P8)
 	Epoch          Epoch
-	Page           int // the next page to read, from 1
+	Page           int // where the pass goes on: 1, or the next of the last AdvancePage
 	Token          Token
 	Attempts       int
 	DeliveryID     DeliveryID
@@ -34,7 +34,7 @@ func (a Authority) String() string {
 }
 
 // ClaimAuthority leases the broadest, then oldest, due fan-out (RG-211). One conditional statement: of two claimants one wins.
-// A pass that was begun goes on at its cursor; otherwise a pass begins at page 1. Errors: ErrNoWork.
+// A pass that has recorded something goes on at its cursor (P8); otherwise one begins for the newest generation. Errors: ErrNoWork.
 func (s *Store) ClaimAuthority(ctx context.Context, holder string, ttl time.Duration) (Authority, error) {
 	const q = `
 		-- name: ClaimAuthority
@@ -48,7 +48,7 @@ func (s *Store) ClaimAuthority(ctx context.Context, holder string, ttl time.Dura
 			LIMIT 1 FOR UPDATE OF a SKIP LOCKED
 		)
 		UPDATE authority a SET token = nextval('lease_token_seq'), holder = $1, expires_at = now() + make_interval(secs => $2),
-			pass_generation = CASE WHEN a.pass_generation = 0 THEN a.generation ELSE a.pass_generation END
+			pass_generation = CASE WHEN a.pass_generation = 0 OR a.cursor_page = 1 THEN a.generation ELSE a.pass_generation END
 		FROM candidate c
 		WHERE (a.installation_id, a.scope, a.repository_id, a.base_ref) = (c.installation_id, c.scope, c.repository_id, c.base_ref)
 		RETURNING a.installation_id, coalesce((SELECT account_login FROM installation WHERE installation_id = a.installation_id), ''),
@@ -78,38 +78,6 @@ func (s *Store) RenewAuthority(ctx context.Context, a Authority, ttl time.Durati
 	return rowError(err, ErrLeaseLost, "renew %s", a)
 }
 
-// RepositoryRef is one repository an installation reaches.
-type RepositoryRef struct {
-	ID       RepositoryID
-	FullName string
-}
-
-// SplitInstallation turns an installation-wide change into one repository-wide row each (RG-212) and finishes the installation
-// row, in one transaction: the installation row blocks publication until every repository row exists (RG-214).
-// When a newer change arrived during the pass, the row stays and starts again (P8). Errors: ErrLeaseLost. It may run twice.
-func (s *Store) SplitInstallation(ctx context.Context, a Authority, repos []RepositoryRef) error {
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		if err := lockAuthority(ctx, tx, a); err != nil {
-			return err
-		}
-		d := Delivery{ID: a.DeliveryID, Traceparent: a.Traceparent}
-		for _, r := range repos {
-			w := AuthorityWork{Installation: a.Installation, Scope: ScopeRepository, Repository: r.ID, FullName: r.FullName, Reason: a.Reason}
-			if _, err := scopeEpoch(ctx, tx, w); err != nil {
-				return err
-			}
-			if err := enqueueAuthority(ctx, tx, w, a.Epoch, d); err != nil {
-				return err
-			}
-		}
-		return finishPass(ctx, tx, a)
-	})
-	if err != nil {
-		return fmt.Errorf("split %s: %w", a, err)
-	}
-	return nil
-}
-
 func lockAuthority(ctx context.Context, tx pgx.Tx, a Authority) error {
 	var ok bool
 	err := tx.QueryRow(ctx, `
@@ -128,7 +96,8 @@ func finishPass(ctx context.Context, tx pgx.Tx, a Authority) error {
 	}
 	_, err = tx.Exec(ctx, `
 		-- name: RestartPass
-		UPDATE authority SET pass_generation = 0, cursor_page = 1, holder = '', expires_at = NULL, available_at = now(), attempts = 0
+		UPDATE authority SET pass_generation = 0, cursor_page = 1, holder = '', expires_at = NULL, available_at = now(),
+			attempts = 0, last_error = '', parked_at = NULL
 		WHERE `+authorityHeld, a.key()...)
 	return err
 }
@@ -165,7 +134,7 @@ func (s *Store) AdvancePage(ctx context.Context, a Authority, fullName string, p
 		}
 		_, err := tx.Exec(ctx, `
 			-- name: MoveCursor
-			UPDATE authority SET cursor_page = $6 WHERE `+authorityHeld, append(a.key(), next)...)
+			UPDATE authority SET cursor_page = $6, attempts = 0, last_error = '', parked_at = NULL WHERE `+authorityHeld, append(a.key(), next)...)
 		return err
 	})
 	if err != nil {
@@ -181,7 +150,7 @@ func (s *Store) DeferAuthority(ctx context.Context, a Authority, delay time.Dura
 	err := s.queryOne(ctx, `
 		-- name: DeferAuthority
 		UPDATE authority SET available_at = now() + make_interval(secs => $6), last_error = left($7, 1000),
-			attempts = attempts + CASE WHEN $8 THEN 1 ELSE 0 END, holder = '', expires_at = NULL
+			attempts = attempts + CASE WHEN $8 THEN 1 ELSE 0 END, parked_at = NULL, holder = '', expires_at = NULL
 		WHERE `+authorityHeld+` RETURNING true`, append(a.key(), seconds(delay), cause, spend), &ok)
 	return rowError(err, ErrLeaseLost, "defer %s", a)
 }

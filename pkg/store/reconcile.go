@@ -53,14 +53,22 @@ func (s *Store) EnqueueIdle(ctx context.Context, key PullKey, fullName string, f
 	return queued, nil
 }
 
-// rowGeneration locks the pull request, so that no other transaction can queue it meanwhile, and reads its pending
-// evaluation's generation; 0 means none, or only a recheck.
+// rowGeneration locks the pull request, also one that is not known yet, so that no other transaction can queue it meanwhile,
+// and reads its pending evaluation's generation; 0 means none, or only a recheck. Two statements: the second sees what
+// whoever held the lock has committed.
 func rowGeneration(ctx context.Context, tx pgx.Tx, key PullKey) (Generation, error) {
 	var g Generation
-	err := tx.QueryRow(ctx, `
-		-- name: LockPull
-		SELECT coalesce((SELECT e.generation FROM evaluation e WHERE (e.installation_id, e.repository_id, e.number) = (p.installation_id, p.repository_id, p.number) AND NOT e.recheck), 0)
-		FROM pull p WHERE installation_id = $1 AND repository_id = $2 AND number = $3 FOR UPDATE`,
+	_, err := tx.Exec(ctx, `
+		-- name: ClaimPullRow
+		INSERT INTO pull AS p (installation_id, repository_id, number) VALUES ($1, $2, $3)
+		ON CONFLICT (installation_id, repository_id, number) DO UPDATE SET generation = p.generation`,
+		key.Installation, key.Repository, key.Number)
+	if err != nil {
+		return 0, err
+	}
+	err = tx.QueryRow(ctx, `
+		-- name: PendingGeneration
+		SELECT generation FROM evaluation WHERE installation_id = $1 AND repository_id = $2 AND number = $3 AND NOT recheck`,
 		key.Installation, key.Repository, key.Number).Scan(&g)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, nil

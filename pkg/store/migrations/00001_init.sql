@@ -142,6 +142,8 @@ CREATE TABLE authority (
     reason           text        NOT NULL,
     traceparent      text        NOT NULL DEFAULT '',
     requested_at     timestamptz NOT NULL DEFAULT now(),
+    -- Since when its target cannot be reached (P14): retried rarely, counted, woken by a matching event.
+    parked_at        timestamptz,
     CONSTRAINT authority_pkey PRIMARY KEY (installation_id, scope, repository_id, base_ref),
     CONSTRAINT authority_scope CHECK (
         (scope = 'installation' AND repository_id = 0 AND base_ref = '')
