@@ -1,0 +1,24 @@
+package githubsim
+
+import (
+	_ "embed"
+	"fmt"
+
+	"github.com/vektah/gqlparser/v2"
+	"github.com/vektah/gqlparser/v2/ast"
+)
+
+//go:embed schema.graphql
+var schemaText string
+
+// graphqlSchema is the part of GitHub's schema that the stand-in answers. Names,
+// types and nullability are GitHub's; a test holds them to the published schema.
+type graphqlSchema struct{ *ast.Schema }
+
+func mustGraphQLSchema() *graphqlSchema {
+	s, err := gqlparser.LoadSchema(&ast.Source{Name: "schema.graphql", Input: schemaText})
+	if err != nil {
+		panic(fmt.Sprintf("githubsim: schema.graphql: %v", err)) // embedded: wrong only when edited wrongly
+	}
+	return &graphqlSchema{s}
+}
