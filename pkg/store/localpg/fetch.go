@@ -229,12 +229,12 @@ func unpack(archive, dir string) error {
 	if err := hydrate(root); err != nil {
 		return err
 	}
-	return openTree(filepath.Join(dir, "package"))
+	return openTree(root)
 }
 
 // openTree undoes a strict umask: the server may run as another user than the one that unpacked it.
-func openTree(dir string) error {
-	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+func openTree(root *os.Root) error {
+	return fs.WalkDir(root.FS(), "package", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.Type()&fs.ModeSymlink != 0 {
 			return err
 		}
@@ -246,7 +246,7 @@ func openTree(dir string) error {
 		if mode&0o100 != 0 {
 			mode |= 0o111
 		}
-		return os.Chmod(path, mode)
+		return root.Chmod(path, mode)
 	})
 }
 
