@@ -2,12 +2,16 @@ package ghclient
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/propagation"
 )
 
 // Config is how to reach GitHub and who we are there. Service configs embed it.
@@ -19,15 +23,39 @@ type Config struct {
 	RequestTimeout time.Duration `env:"COUNTERSIGN_GITHUB_REQUEST_TIMEOUT" envDefault:"20s" desc:"Wall-clock bound of one request, a token exchange and the retry after a 401 included."`
 	MaxInFlight    int           `env:"COUNTERSIGN_GITHUB_MAX_IN_FLIGHT" envDefault:"32" desc:"Requests in flight at once in this process, over all installations. GitHub's own bound is 100 for an App."`
 	PolicyPaths    []string      `env:"COUNTERSIGN_POLICY_PATHS" envDefault:".github/countersign.toml,.github/extra-codeowners.toml" desc:"Where a policy file is looked for, in this order. Two present files are an error of the policy."`
+	OrgRepository  string        `env:"COUNTERSIGN_ORG_POLICY_REPOSITORY" envDefault:".github" desc:"Name of the repository that holds an organization's policy."`
 }
 
-// Options are the collaborators of an App. All but Budget have a working zero value.
+// withDefaults fills what a zero Config leaves open, so that a Config built in code means the same as one read from the environment.
+func (c Config) withDefaults() Config {
+	if c.APIURL == "" {
+		c.APIURL = "https://api.github.com/"
+	}
+	if c.APIVersion == "" {
+		c.APIVersion = "2022-11-28"
+	}
+	if c.RequestTimeout <= 0 {
+		c.RequestTimeout = 20 * time.Second
+	}
+	if c.MaxInFlight <= 0 {
+		c.MaxInFlight = 32
+	}
+	if len(c.PolicyPaths) == 0 {
+		c.PolicyPaths = []string{".github/countersign.toml", ".github/extra-codeowners.toml"}
+	}
+	if c.OrgRepository == "" {
+		c.OrgRepository = ".github"
+	}
+	return c
+}
+
+// Options are the collaborators of an App. All have a working zero value.
 type Options struct {
-	HTTP    http.RoundTripper
+	HTTP    http.RoundTripper // nil: a transport of our own, traced
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	Now     func() time.Time
-	Budget  BudgetStore
+	Budget  BudgetStore // nil: a pause is known to this process only
 }
 
 // BudgetStore is the durable pause of an installation, which all replicas of all services see (RG-144, RG-145).
@@ -39,75 +67,88 @@ type BudgetStore interface {
 }
 
 // App speaks to GitHub as the App and hands out clients of its installations. It is safe for concurrent use.
-type App struct{ cfg Config }
+type App struct {
+	cfg        Config
+	rest       *url.URL // ends in a slash
+	query      string   // GraphQL's URL
+	http       http.RoundTripper
+	log        *slog.Logger
+	now        func() time.Time
+	metrics    *metrics
+	signer     *signer
+	tokens     *tokens
+	budgets    *budgets
+	gate       *gate
+	flights    *flights
+	validators *validators
+	hints      *hints
+}
 
 // Client speaks to GitHub as one installation, with a token narrowed to what the service may do. It is safe for concurrent use.
-type Client struct{ app *App }
-
-var errNotBuilt = errors.New("ghclient: not built yet")
+type Client struct {
+	app          *App
+	installation int64
+	perms        Permissions
+}
 
 // NewApp checks the configuration. It sends nothing.
-func NewApp(cfg Config, opts Options) (*App, error) { return &App{cfg: cfg}, nil }
+func NewApp(cfg Config, opts Options) (*App, error) {
+	cfg = cfg.withDefaults()
+	rest, query, err := apiURLs(cfg.APIURL)
+	if err != nil {
+		return nil, err
+	}
+	signer, err := newSigner(cfg.AppID, cfg.PrivateKey)
+	if err != nil {
+		return nil, err
+	}
+	if opts.HTTP == nil {
+		own := http.DefaultTransport.(*http.Transport).Clone()
+		own.MaxIdleConnsPerHost = cfg.MaxInFlight
+		opts.HTTP = otelhttp.NewTransport(own, otelhttp.WithPropagators(propagation.NewCompositeTextMapPropagator())) // our trace ids are not GitHub's business
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	a := &App{
+		cfg: cfg, rest: rest, query: query, http: opts.HTTP, log: opts.Log, now: opts.Now, signer: signer,
+		metrics: newMetrics(opts.Metrics), gate: newGate(cfg.MaxInFlight),
+		flights: &flights{last: map[string]*flight{}}, validators: newValidators(), hints: newHints(),
+	}
+	a.budgets = &budgets{store: opts.Budget, now: a.now, log: a.log, metrics: a.metrics, ledgers: map[int64]*ledger{}}
+	a.tokens = &tokens{app: a, held: map[string]token{}}
+	return a, nil
+}
+
+// apiURLs checks the base URL and derives GraphQL's: api.github.com/ → api.github.com/graphql, HOST/api/v3/ → HOST/api/graphql.
+func apiURLs(text string) (*url.URL, string, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, "", fmt.Errorf("COUNTERSIGN_GITHUB_API_URL must be a plain URL such as https://api.github.com/ or https://HOST/api/v3/")
+	}
+	if u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
+		return nil, "", fmt.Errorf("COUNTERSIGN_GITHUB_API_URL must use https (http is allowed for a loopback address only)")
+	}
+	u.Path = strings.TrimSuffix(u.Path, "/") + "/"
+	query := *u
+	if prefix, ok := strings.CutSuffix(u.Path, "/api/v3/"); ok {
+		query.Path = prefix + "/api/graphql"
+	} else {
+		query.Path = u.Path + "graphql"
+	}
+	return u, query.String(), nil
+}
 
 // Client is the client of one installation; it costs nothing until it is used.
-func (a *App) Client(installation int64, p Permissions) *Client { return &Client{app: a} }
+func (a *App) Client(installation int64, p Permissions) *Client {
+	if p == nil {
+		p = Permissions{} // nil would mean the App itself
+	}
+	return &Client{app: a, installation: installation, perms: p}
+}
 
-func (a *App) Identity(ctx context.Context) (AppIdentity, error)         { return AppIdentity{}, errNotBuilt }
-func (a *App) Installations(ctx context.Context) ([]Installation, error) { return nil, errNotBuilt }
-
-func (c *Client) Repository(ctx context.Context, r Repo) (RepositoryInfo, error) {
-	return RepositoryInfo{}, errNotBuilt
-}
-func (c *Client) Repositories(ctx context.Context) ([]RepositoryInfo, error) { return nil, errNotBuilt }
-func (c *Client) Pull(ctx context.Context, r Repo, number int) (Pull, error) {
-	return Pull{}, errNotBuilt
-}
-func (c *Client) OpenPulls(ctx context.Context, r Repo, base string, page int) (pulls []Pull, next int, err error) {
-	return nil, 0, errNotBuilt
-}
-func (c *Client) PullsOfCommit(ctx context.Context, r Repo, sha string) ([]PullSummary, error) {
-	return nil, errNotBuilt
-}
-func (c *Client) Evidence(ctx context.Context, r Repo, number int) (Evidence, error) {
-	return Evidence{}, errNotBuilt
-}
-func (c *Client) ChangedFiles(ctx context.Context, r Repo, number, want int) ([]ChangedFile, error) {
-	return nil, errNotBuilt
-}
-func (c *Client) File(ctx context.Context, r Repo, ref, path string) (File, error) {
-	return File{}, errNotBuilt
-}
-func (c *Client) CodeownersErrors(ctx context.Context, r Repo, ref string) ([]CodeownersError, error) {
-	return nil, errNotBuilt
-}
-func (c *Client) Team(ctx context.Context, org, slug string) (Team, error) {
-	return Team{}, errNotBuilt
-}
-func (c *Client) TeamRepositoryPermission(ctx context.Context, org, slug string, r Repo) (string, error) {
-	return "", errNotBuilt
-}
-func (c *Client) TeamMembership(ctx context.Context, org, slug, login string) (state, role string, err error) {
-	return "", "", errNotBuilt
-}
-func (c *Client) TeamMembers(ctx context.Context, org, slug string) ([]Actor, error) {
-	return nil, errNotBuilt
-}
-func (c *Client) UserPermission(ctx context.Context, r Repo, login string) (string, error) {
-	return "", errNotBuilt
-}
-func (c *Client) User(ctx context.Context, login string) (Actor, error) { return Actor{}, errNotBuilt }
-func (c *Client) FindRun(ctx context.Context, r Repo, sha, name string) (run Run, found bool, err error) {
-	return Run{}, false, errNotBuilt
-}
-func (c *Client) ListRuns(ctx context.Context, r Repo, sha, name string, filterAll bool) ([]Run, error) {
-	return nil, errNotBuilt
-}
-func (c *Client) GetRun(ctx context.Context, r Repo, id int64) (Run, error) {
-	return Run{}, errNotBuilt
-}
-func (c *Client) CreateRun(ctx context.Context, r Repo, spec RunSpec) (Run, error) {
-	return Run{}, errNotBuilt
-}
-func (c *Client) UpdateRun(ctx context.Context, r Repo, id int64, spec RunSpec) (Run, error) {
-	return Run{}, errNotBuilt
-}
+// Installation is the id this client speaks for.
+func (c *Client) Installation() int64 { return c.installation }

@@ -41,6 +41,16 @@ type reader struct{ err error }
 // refused (RG-029). Numbers keep their text: 1.0 and 1e3 are not integers, and nothing is rounded through a float.
 func parseObject(body []byte) (node, error) {
 	const want = "one JSON object in UTF-8"
+	root, err := parseAny(body)
+	if _, ok := root.value.(map[string]any); err != nil || !ok {
+		return node{}, &FieldError{Want: want}
+	}
+	return root, nil
+}
+
+// parseAny is parseObject for any JSON value.
+func parseAny(body []byte) (node, error) {
+	const want = "one JSON value in UTF-8"
 	if !utf8.Valid(body) {
 		return node{}, &FieldError{Want: want}
 	}
@@ -51,9 +61,6 @@ func parseObject(body []byte) (node, error) {
 		return node{}, &FieldError{Want: want}
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return node{}, &FieldError{Want: want}
-	}
-	if _, ok := root.(map[string]any); !ok {
 		return node{}, &FieldError{Want: want}
 	}
 	return node{value: root, read: &reader{}}, nil
@@ -135,6 +142,30 @@ func (n node) id() int64 {
 
 func (n node) optionalID() int64 { v, _ := positive(n.value); return v }
 
+// count is an integer that is not negative.
+func (n node) count() int {
+	text, ok := n.value.(json.Number)
+	v, err := strconv.ParseInt(text.String(), 10, 32)
+	if !ok || err != nil || v < 0 {
+		n.fail("an integer that is not negative")
+		return 0
+	}
+	return int(v)
+}
+
+// stringMap is an object of strings; nil when absent.
+func (n node) stringMap() map[string]string {
+	if n.value == nil {
+		return nil
+	}
+	object, _ := n.object().value.(map[string]any)
+	out := make(map[string]string, len(object))
+	for name := range object {
+		out[name] = n.at(name).text()
+	}
+	return out
+}
+
 // number is a pull request number.
 func (n node) number() int {
 	v := n.id()
@@ -198,6 +229,14 @@ func (n node) instant() time.Time {
 	t, err := time.Parse(time.RFC3339, n.optionalText())
 	if err != nil {
 		return time.Time{}
+	}
+	return t
+}
+
+func (n node) requiredInstant() time.Time {
+	t := n.instant()
+	if t.IsZero() {
+		n.fail("an ISO 8601 time with an offset")
 	}
 	return t
 }

@@ -86,6 +86,8 @@ type File struct {
 	Text []byte
 	Ref  string // the commit it was read at
 	SHA  string // git blob id
+	// Symlink: the path is a symbolic link. Its text is the name of another file, so it is left out.
+	Symlink bool
 }
 
 // ChangedFile is one changed path of a pull request.
@@ -110,6 +112,16 @@ type Evidence struct {
 	CodeownersFiles  []File // present ones of the three locations, in search order
 	PolicyFiles      []File // present ones, in the order of Config.PolicyPaths
 	CodeownersErrors []CodeownersError
+	Org              OrgRules
+}
+
+// OrgRules are the organization's policy repository and what it says, at the tip of its default branch.
+type OrgRules struct {
+	Available     bool // false: it doesn't exist, or the installation can't see it (RG-356)
+	Repo          Repo
+	DefaultBranch string
+	RulesRef      string
+	PolicyFiles   []File // present ones, in the order of Config.PolicyPaths
 }
 
 // Team is a team as its organization sees it.
@@ -126,7 +138,7 @@ type Run struct {
 	Name        string
 	HeadSHA     string
 	Status      string // queued in_progress completed waiting requested pending
-	Conclusion  string // "" unless completed
+	Conclusion  string // as reported: GitHub has been seen to keep it on a run that is no longer completed
 	ExternalID  string
 	StartedAt   *time.Time
 	CompletedAt *time.Time

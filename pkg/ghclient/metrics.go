@@ -1,0 +1,52 @@
+package ghclient
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics of this package. Labels come from closed sets: operations are constants of this package, outcomes are outcomeOf's.
+type metrics struct {
+	requests *prometheus.CounterVec   // by operation and outcome; a coalesced read counts once, as "shared" for each who joined
+	budget   *prometheus.GaugeVec     // least remaining budget of any installation, by resource
+	latency  *prometheus.HistogramVec // of one request on the wire, by operation
+	waiting  *prometheus.HistogramVec // for a slot, by lane
+}
+
+// newMetrics registers with r. Several Apps in one process share the collectors of the first.
+func newMetrics(r prometheus.Registerer) *metrics {
+	return &metrics{
+		requests: register(r, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "countersign_github_requests_total",
+			Help: "Requests to GitHub by operation and outcome; not_modified cost no budget, refused and shared were not sent.",
+		}, []string{"operation", "outcome"})),
+		budget: register(r, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "countersign_github_budget_remaining",
+			Help: "Requests (core) or points (graphql) left in this hour to the installation that has fewest.",
+		}, []string{"resource"})),
+		latency: register(r, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "countersign_github_request_duration_seconds",
+			Help:    "Time from sending a request to having read its answer.",
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20},
+		}, []string{"operation"})),
+		waiting: register(r, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "countersign_github_lane_wait_seconds",
+			Help:    "Time a request waited for a slot, by lane.",
+			Buckets: []float64{.001, .01, .05, .25, 1, 5, 20, 60},
+		}, []string{"lane"})),
+	}
+}
+
+func register[C prometheus.Collector](r prometheus.Registerer, c C) C {
+	if r == nil {
+		return c
+	}
+	var already prometheus.AlreadyRegisteredError
+	if err := r.Register(c); errors.As(err, &already) {
+		if existing, ok := already.ExistingCollector.(C); ok {
+			return existing
+		}
+	}
+	return c
+}

@@ -1,0 +1,99 @@
+package ghclient
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The GraphQL documents. They are plain text so that they can be read, and checked as they are against GitHub's published schema
+// (queries_test.go). What varies in them is only how many policy paths and teams they ask about.
+
+// codeownersPaths are the three places, in the order in which GitHub looks; the first that exists counts (RG-315).
+var codeownersPaths = []string{".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS"}
+
+const fragments = `
+fragment Who on Actor { __typename login ... on User { databaseId } ... on Bot { databaseId } ... on Mannequin { databaseId } ... on Organization { databaseId } }
+fragment Entry on TreeEntry { mode type object { ... on Blob { oid byteSize isBinary isTruncated text } } }
+fragment Reviews on PullRequestReviewConnection { totalCount pageInfo { hasNextPage endCursor } nodes { fullDatabaseId state submittedAt commit { oid } author { ...Who } } }
+fragment PullCore on PullRequest {
+  id number state merged isDraft title url updatedAt changedFiles headRefOid baseRefName baseRefOid
+  headRepository { databaseId } baseRepository { databaseId nameWithOwner } author { ...Who }
+  labels(first: 100) { totalCount nodes { name } }
+}
+`
+
+// evidenceQuery asks for everything one evaluation needs that GraphQL can prove. $branch is the base branch if it is known, else null,
+// which GitHub takes as the default branch; the answer's baseRefName tells whether the guess was right.
+func evidenceQuery(policyPaths int) string {
+	var variables, repoFiles, orgFiles strings.Builder
+	for i, path := range codeownersPaths {
+		fmt.Fprintf(&repoFiles, " c%d: file(path: %q) { ...Entry }", i, path)
+	}
+	for i := range policyPaths {
+		fmt.Fprintf(&variables, ", $p%d: String!", i)
+		fmt.Fprintf(&repoFiles, " p%d: file(path: $p%d) { ...Entry }", i, i)
+		fmt.Fprintf(&orgFiles, " p%d: file(path: $p%d) { ...Entry }", i, i)
+	}
+	return `query Evidence($owner: String!, $name: String!, $number: Int!, $org: String!, $branch: String` + variables.String() + `) {
+  repository(owner: $owner, name: $name, followRenames: false) {
+    databaseId nameWithOwner isArchived
+    defaultBranchRef { name }
+    codeowners(refName: $branch) { errors { line column kind source suggestion message path } }
+    pullRequest(number: $number) {
+      ...PullCore
+      reviews(first: 100) { ...Reviews }
+      baseRef { target { __typename oid ... on Commit {` + repoFiles.String() + ` } } }
+    }
+  }
+  org: repository(owner: $owner, name: $org, followRenames: false) {
+    databaseId nameWithOwner isArchived
+    defaultBranchRef { name target { __typename oid ... on Commit {` + orgFiles.String() + ` } } }
+  }
+  rateLimit { cost limit remaining resetAt }
+}` + fragments
+}
+
+// pullStateQuery is the final re-read before a publication: everything the fences compare, the tip of the base branch included.
+const pullStateQuery = `query PullState($owner: String!, $name: String!, $number: Int!) {
+  repository(owner: $owner, name: $name, followRenames: false) {
+    databaseId nameWithOwner
+    pullRequest(number: $number) { ...PullCore baseRef { target { __typename oid } } }
+  }
+  rateLimit { cost limit remaining resetAt }
+}
+fragment Who on Actor { __typename login ... on User { databaseId } ... on Bot { databaseId } ... on Mannequin { databaseId } ... on Organization { databaseId } }
+fragment PullCore on PullRequest {
+  id number state merged isDraft title url updatedAt changedFiles headRefOid baseRefName baseRefOid
+  headRepository { databaseId } baseRepository { databaseId nameWithOwner } author { ...Who }
+  labels(first: 100) { totalCount nodes { name } }
+}`
+
+const reviewsQuery = `query Reviews($owner: String!, $name: String!, $number: Int!, $after: String!) {
+  repository(owner: $owner, name: $name, followRenames: false) {
+    databaseId
+    pullRequest(number: $number) { number headRefOid reviews(first: 100, after: $after) { ...Reviews } }
+  }
+  rateLimit { cost limit remaining resetAt }
+}
+fragment Who on Actor { __typename login ... on User { databaseId } ... on Bot { databaseId } ... on Mannequin { databaseId } ... on Organization { databaseId } }
+fragment Reviews on PullRequestReviewConnection { totalCount pageInfo { hasNextPage endCursor } nodes { fullDatabaseId state submittedAt commit { oid } author { ...Who } } }`
+
+// teamsQuery asks about n teams of one organization at once: who they are, whether they may write to the repository, and who is in them.
+func teamsQuery(n int) string {
+	var variables, teams strings.Builder
+	for i := range n {
+		fmt.Fprintf(&variables, ", $t%d: String!", i)
+		fmt.Fprintf(&teams, "\n    t%d: team(slug: $t%d) { ...TeamFacts }", i, i)
+	}
+	return `query Teams($org: String!, $repo: String!` + variables.String() + `) {
+  organization(login: $org) {
+    login` + teams.String() + `
+  }
+  rateLimit { cost limit remaining resetAt }
+}
+fragment TeamFacts on Team {
+  databaseId slug privacy
+  repositories(first: 100, query: $repo) { totalCount edges { permission node { databaseId nameWithOwner } } }
+  members(first: 100, membership: ALL) { totalCount nodes { __typename login databaseId } }
+}`
+}
