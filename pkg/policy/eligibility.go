@@ -77,15 +77,20 @@ func (e *evaluation) memberStanding(login string, team Owner) standing {
 	if !ours {
 		return refuse(CodeForeignTeam, "%s belongs to another organisation than the repository", team)
 	}
-	fact, membership := e.s.Teams[key.String()], e.s.Memberships[key.String()][login]
-	// Both are asked for at once: one round trip less.
+	fact := e.s.Teams[key.String()]
 	if fact.State == FactMissing {
 		e.wants.teams[key] = true
 	}
-	if membership == "" && fact.State != FactAbsent {
-		e.wants.members[MembershipKey{key, login}] = true
+	s := teamStanding(team, fact)
+	if s.answer == no {
+		return s
 	}
-	if s := teamStanding(team, fact); s.answer != yes {
+	// Asked for together with the team: one round trip less.
+	membership := e.membership(key, login)
+	if s.answer == unsure && (membership == MembershipNone || membership == MembershipPending) {
+		s = eligible // the team does not matter
+	}
+	if s.answer == unsure {
 		return s
 	}
 	switch membership {
@@ -98,6 +103,15 @@ func (e *evaluation) memberStanding(login string, team Owner) standing {
 	default:
 		return unknownStanding("whether @%s is a member of %s could not be read", login, team)
 	}
+}
+
+// membership reads one membership and records it as wanted where it is missing.
+func (e *evaluation) membership(key TeamKey, login string) Membership {
+	m := e.s.Memberships[key.String()][login]
+	if m == "" {
+		e.wants.members[MembershipKey{key, login}] = true
+	}
+	return m
 }
 
 // teamStanding says whether a team can own anything here (RG-334).
@@ -171,13 +185,15 @@ func (e *evaluation) appIdentity(app *EnrolledApp) standing {
 	return eligible
 }
 
+const noDelegation = "no delegation covers the path"
+
 // delegated says whether an App may stand in for owners on a path (RG-340…
 // RG-344), and otherwise what keeps it out.
 func delegated(rules *RepositoryRules, labels map[string]bool, alias string, path *ownedPath, owners []Owner) (bool, string) {
 	if path.barred != "" {
 		return false, "the path is protected from Apps by " + path.barred
 	}
-	why := "no delegation covers the path"
+	why := noDelegation
 	for i := range rules.Delegations {
 		d := &rules.Delegations[i]
 		if d.App != alias {

@@ -17,9 +17,12 @@ func (e *evaluation) evaluatePull(pull *PullRequest) (v PullVerdict, unsettled b
 	satisfied := true
 	if p.base.rules != nil && p.base.rules.Enabled {
 		e.limitLookups(p)
-		satisfied = e.judgeGroups(p, &v)
+		satisfied, due = e.judgeGroups(p, &v)
 		e.warnStale(p)
 		e.warnApps(p, &v)
+		if p.base.rules.Health {
+			e.health(p)
+		}
 	}
 	for i := range p.paths {
 		if p.paths[i].set < 0 {
@@ -37,24 +40,44 @@ func (e *evaluation) evaluatePull(pull *PullRequest) (v PullVerdict, unsettled b
 }
 
 // judgeGroups judges every group and reports whether all that are required are
-// satisfied. A group that an unknown fact could have satisfied is an error of
-// evidence, not a missing approval.
-func (e *evaluation) judgeGroups(p *pullPlan, v *PullVerdict) bool {
+// satisfied, by their owners or by a break-glass release. A group that an
+// unknown fact could have satisfied is an error of evidence, not a missing
+// approval.
+func (e *evaluation) judgeGroups(p *pullPlan, v *PullVerdict) (satisfied bool, due *time.Time) {
 	people, apps := p.candidates()
-	satisfied := true
+	satisfied = true
+	var doubts []standing
 	for i := range p.groups {
 		g := &p.groups[i]
 		verdict, unsure := e.judge(p, g, people, apps)
 		v.Groups = append(v.Groups, verdict)
-		if g.kind == GroupOptional || verdict.Satisfied {
-			continue
-		}
-		satisfied = false
-		for _, s := range unsure {
-			p.fail(failure(CodeEvidenceUnknown, "", "%s; it is read again", s.reason))
+		if g.kind != GroupOptional && !verdict.Satisfied {
+			satisfied = false
+			doubts = append(doubts, unsure...)
 		}
 	}
-	return satisfied
+	if satisfied {
+		return true, nil
+	}
+	// A release replaces approvals and nothing else: where evidence itself is
+	// at fault it is not even looked for.
+	if p.base.rules.BreakGlass != nil && !p.blocked() {
+		glass, unsure := e.breakGlass(p)
+		v.BreakGlass = glass
+		if !glass.ExpiresAt.IsZero() {
+			due = &glass.ExpiresAt
+		}
+		if glass.Active {
+			p.fail(warning(CodeBreakGlass, "", "released by break-glass until %s by %s, confirmed by %s: %s",
+				glass.ExpiresAt.Format(time.RFC3339), glass.RequestedBy, glass.ConfirmedBy, glass.Reason))
+			return true, due
+		}
+		doubts = append(doubts, unsure...)
+	}
+	for _, s := range doubts {
+		p.fail(failure(CodeEvidenceUnknown, "", "%s; it is read again", s.reason))
+	}
+	return false, due
 }
 
 // limitLookups is RG-351: approvals × teams that would have to be looked up.

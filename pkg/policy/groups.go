@@ -18,7 +18,10 @@ type pullPlan struct {
 	groups   []group
 	opinions []opinion
 	labels   map[string]bool
-	content  *contentCache
+	// current and older hold what the pull request changes, path by path, at
+	// its head and at older ones; made when first asked for.
+	current *contents
+	older   map[string]*contents
 }
 
 // group is one thing that must be approved.
@@ -30,8 +33,8 @@ type group struct {
 	count  int
 	humans int
 	allOf  []Owner
-	// set is the owner set of the group, -1 for one over several.
-	set               int
+	// perSet is true where the group holds the paths of exactly one owner set.
+	perSet            bool
 	requirement       *Requirement
 	excludeAuthor     bool
 	excludeLastPusher bool
@@ -165,7 +168,7 @@ func (p *pullPlan) ownerGroups() []group {
 	groups := make([]group, len(p.sets))
 	for i, set := range p.sets {
 		groups[i] = group{
-			kind: GroupOwners, owners: set, set: i, count: 1,
+			kind: GroupOwners, owners: set, perSet: true, count: 1,
 			excludeAuthor: p.base.rules.ExcludeAuthor, excludeLastPusher: p.base.rules.ExcludeLastPusher,
 		}
 	}
@@ -199,7 +202,7 @@ func (p *pullPlan) groupsOf(r *Requirement) []group {
 		return nil
 	}
 	base := group{
-		kind: GroupRequirement, name: r.Name, set: -1, requirement: r, count: r.Count, humans: r.HumansMin,
+		kind: GroupRequirement, name: r.Name, requirement: r, count: r.Count, humans: r.HumansMin,
 		excludeAuthor:     r.ExcludeAuthor || p.base.rules.ExcludeAuthor,
 		excludeLastPusher: r.ExcludeLastPusher || p.base.rules.ExcludeLastPusher,
 	}
@@ -233,7 +236,7 @@ func (p *pullPlan) splitBySet(base group, selected []*ownedPath) []group {
 		if g == nil {
 			copied := base
 			g = &copied
-			g.set = q.set
+			g.perSet = true
 			if q.set >= 0 {
 				g.owners = p.sets[q.set]
 			}

@@ -114,33 +114,46 @@ func (j *judgement) hasTeam() bool {
 }
 
 func (j *judgement) judgePerson(c candidate, owners []Owner) {
-	if s := j.admissible(c); s.answer != yes {
-		j.reject(c, s)
+	admitted := j.admissible(c)
+	if admitted.answer == no {
+		j.reject(c, admitted)
 		return
 	}
-	var via []string
-	worst := standing{}
+	via, stands := j.standsFor(c, owners)
+	switch {
+	case stands.answer == no:
+		j.reject(c, stands)
+	case stands.answer == unsure || admitted.answer == unsure:
+		for _, s := range []standing{admitted, stands} {
+			if s.answer == unsure {
+				j.unsure = append(j.unsure, s)
+				j.reject(c, s)
+			}
+		}
+	default:
+		for _, o := range via {
+			j.represented[o] = true
+		}
+		j.approve(c, ownerNames(via), nil)
+	}
+}
+
+// standsFor says for which of the owners a person stands; the standing is the
+// best that was found, with the first reason where that is not yes.
+func (j *judgement) standsFor(c candidate, owners []Owner) (via []Owner, best standing) {
 	for _, o := range owners {
 		if o.Kind == OwnerUser && o.Name != c.login {
 			continue
 		}
 		s := j.e.humanFor(c.who, c.login, o)
-		switch {
-		case s.answer == yes:
-			via = append(via, o.String())
-			j.represented[o] = true
-		case s.answer == unsure:
-			j.unsure = append(j.unsure, s)
-			worst = s
-		case worst.reason == "":
-			worst = s
+		if s.answer == yes {
+			via = append(via, o)
+		}
+		if s.answer > best.answer || best.reason == "" && best.answer == no {
+			best = s
 		}
 	}
-	if len(via) == 0 {
-		j.reject(c, worst)
-		return
-	}
-	j.approve(c, via, nil)
+	return via, best
 }
 
 // admissible says whether an approval may count for the group at all, before
@@ -175,13 +188,9 @@ func (j *judgement) excluded(c candidate) standing {
 		}
 		return eligible
 	case pusher.State == FactAbsent:
-		s := unknownStanding("GitHub does not say who pushed the head last, and the policy excludes that person; push again")
-		j.unsure = append(j.unsure, s)
-		return s
+		return unknownStanding("GitHub does not say who pushed the head last, and the policy excludes that person; push again")
 	default:
-		s := unknownStanding("who pushed the head last could not be read")
-		j.unsure = append(j.unsure, s)
-		return s
+		return unknownStanding("who pushed the head last could not be read")
 	}
 }
 
@@ -193,7 +202,6 @@ func (j *judgement) reject(c candidate, s standing) {
 }
 
 func (j *judgement) approve(c candidate, via, paths []string) {
-	slices.Sort(via)
 	a := ApprovalVerdict{Login: c.who.Login, Bot: c.bot(), Via: via, Paths: paths, Author: c.review == nil}
 	if c.review != nil {
 		a.ReviewID, a.CommitID = c.review.reviewID, c.review.commitID
@@ -225,15 +233,7 @@ func (j *judgement) judgeApps(apps []candidate) bool {
 			j.reject(c, refuse(CodeNotDelegated, "the App %s may not approve here: %s", app.Alias, why))
 			continue
 		}
-		if s := j.admissible(c); s.answer != yes {
-			j.reject(c, s)
-			continue
-		}
-		if s := j.e.appIdentity(app); s.answer != yes {
-			if s.answer == unsure {
-				j.unsure = append(j.unsure, s)
-			}
-			j.reject(c, s)
+		if !j.admitApp(c, app) {
 			continue
 		}
 		for _, path := range paths {
@@ -249,6 +249,30 @@ func (j *judgement) judgeApps(apps []candidate) bool {
 	return len(covered) == len(j.g.paths)
 }
 
+// admitApp checks an App's review as such: unlike the delegation it does not
+// depend on the paths.
+func (j *judgement) admitApp(c candidate, app *EnrolledApp) bool {
+	admitted := j.admissible(c)
+	if admitted.answer == no {
+		j.reject(c, admitted)
+		return false
+	}
+	identity := j.e.appIdentity(app)
+	if identity.answer == no {
+		j.reject(c, identity)
+		return false
+	}
+	ok := true
+	for _, s := range []standing{admitted, identity} {
+		if s.answer == unsure {
+			j.unsure = append(j.unsure, s)
+			j.reject(c, s)
+			ok = false
+		}
+	}
+	return ok
+}
+
 // appPaths are the paths of the group that an App may approve for owners, and
 // why not the others (the first such reason).
 func (j *judgement) appPaths(alias string, owners []Owner) (paths []string, why string) {
@@ -260,8 +284,12 @@ func (j *judgement) appPaths(alias string, owners []Owner) (paths []string, why 
 		ok, reason := delegated(j.p.base.rules, j.p.labels, alias, q, effective)
 		if ok {
 			paths = append(paths, q.path)
-		} else if why == "" {
-			why = fmt.Sprintf("%s (%s)", reason, q.path)
+			continue
+		}
+		told := fmt.Sprintf("%s (%s)", reason, q.path)
+		// What a delegation asks for tells more than that there is none.
+		if why == "" || strings.HasPrefix(why, noDelegation) && reason != noDelegation {
+			why = told
 		}
 	}
 	return paths, clip(why, 300)
@@ -305,6 +333,9 @@ func (j *judgement) delegates() []DelegateVerdict {
 		}
 		seen[alias] = true
 		paths, why := j.appPaths(alias, j.g.owners)
+		if len(paths) == 0 && strings.HasPrefix(why, noDelegation) {
+			continue
+		}
 		out = append(out, DelegateVerdict{Alias: alias, Login: app.BotLogin(), Covers: len(paths), Why: why})
 	}
 	slices.SortFunc(out, func(a, b DelegateVerdict) int { return strings.Compare(a.Alias, b.Alias) })

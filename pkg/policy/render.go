@@ -354,4 +354,3 @@ func (d *document) String() string {
 	}
 	return d.b.String()
 }
-

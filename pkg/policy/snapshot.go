@@ -159,7 +159,7 @@ type ChangedFile struct {
 	// Status is added, removed, modified, renamed, copied, changed or
 	// unchanged, as GitHub spells it.
 	Status string `json:"status"`
-	// Before is the file at the merge base under PreviousPath or Path; nil
+	// Before is the file at the base side of the comparison, under PreviousPath or Path; nil
 	// where there was none (or where content was not asked for).
 	Before *Blob `json:"before,omitempty"`
 	// After is the file at the head; nil where there is none.
@@ -285,8 +285,8 @@ type TeamFact struct {
 	// Permission is the team's permission on the repository: admin, maintain,
 	// push, triage, pull; "none" when it has no access; "" when unknown.
 	Permission string `json:"permission,omitempty"`
-	// Members is the number of active members, nil when not asked. Only
-	// ownership health reads it.
+	// Members is the number of active members, nil when not asked and -1 when
+	// GitHub did not say. Only ownership health reads it.
 	Members *int `json:"members,omitempty"`
 }
 

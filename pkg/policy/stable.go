@@ -1,11 +1,219 @@
 package policy
 
-// contentCache holds what the pull request changes, path by path, at the
-// current head and at older ones.
-type contentCache struct{}
+import (
+	"slices"
+	"strings"
+)
+
+// pathContent is what a pull request does to one path: the blob and mode
+// before and after. Renames and copies are split into their paths, so that
+// whether GitHub noticed a rename does not matter.
+type pathContent struct {
+	path          string
+	set           string // setKey of the effective owners by the current CODEOWNERS
+	owners        []Owner
+	before, after *Blob
+}
+
+// contents is what a pull request does to every path, sorted, or why that is
+// not known.
+type contents struct {
+	standing standing
+	paths    []pathContent
+}
 
 // contentStable says whether an approval of an older head still counts for the
-// group (policy [approvals] content_stable). The default is no (RG-331).
+// group: the content that the group owns (path, mode, blob before and after)
+// is the same at both heads, and the base branch was not changed since
+// (policy [approvals] content_stable; D12). The default is no (RG-331).
 func (j *judgement) contentStable(c candidate) standing {
-	return refuse(CodeStaleApproval, "%s approved an older commit", c.login)
+	if !j.p.base.rules.ContentStable {
+		return refuse(CodeStaleApproval, "%s approved an older commit", c.login)
+	}
+	sha := c.review.commitID
+	if !isSHA(sha) {
+		return refuse(CodeStaleApproval, "GitHub no longer knows which commit %s approved", c.login)
+	}
+	if s := j.baseUnchangedSince(c); s.answer == no {
+		return s
+	}
+	older := j.olderContents(sha)
+	current := j.currentContents()
+	base := j.baseUnchangedSince(c)
+	for _, s := range []standing{older.standing, current.standing, base} {
+		if s.answer != yes {
+			return s
+		}
+	}
+	if path, same := j.sameContent(older.paths, current.paths); !same {
+		return refuse(CodeContentChanged, "%s approved an older commit, and %s changed since; a new review is needed", c.login, path)
+	}
+	return eligible
+}
+
+func (j *judgement) baseUnchangedSince(c candidate) standing {
+	change := j.p.pull.BaseChange
+	switch change.State {
+	case FactAbsent:
+		return eligible
+	case FactPresent:
+		if !change.At.IsZero() && c.review.at.After(change.At) {
+			return eligible
+		}
+		return refuse(CodeStaleApproval, "the base branch was changed after %s approved; a new review is needed", c.login)
+	case FactMissing:
+		j.e.wants.baseChanges[j.p.pull.Number] = true
+		fallthrough
+	default:
+		return unknownStanding("when the base branch was last changed could not be read")
+	}
+}
+
+func (j *judgement) olderContents(sha string) *contents {
+	if have := j.p.older[sha]; have != nil {
+		return have
+	}
+	list := j.p.pull.OlderHeads[sha]
+	var made *contents
+	switch list.State {
+	case FactAbsent:
+		made = &contents{standing: refuse(CodeStaleApproval, "the approved commit is gone; a new review is needed")}
+	case FactMissing:
+		j.e.wants.olderHeads[OlderHeadKey{j.p.pull.Number, sha}] = true
+		made = &contents{standing: unknownStanding("what the pull request changed at an older commit could not be read")}
+	default:
+		made = j.p.contentsOf(list)
+	}
+	if j.p.older == nil {
+		j.p.older = map[string]*contents{}
+	}
+	j.p.older[sha] = made
+	return made
+}
+
+func (j *judgement) currentContents() *contents {
+	if j.p.current == nil {
+		if j.p.pull.Files.ContentState == FactMissing {
+			j.e.wants.fileContents[j.p.pull.Number] = true
+		}
+		j.p.current = j.p.contentsOf(j.p.pull.Files)
+	}
+	return j.p.current
+}
+
+// contentsOf reduces a list of files to what happens to each path.
+func (p *pullPlan) contentsOf(list FileList) *contents {
+	incomplete := &contents{standing: unknownStanding("the content of the changed files could not be read in full")}
+	if list.State != FactPresent || list.ContentState != FactPresent || len(list.Items) > MaxChangedFiles {
+		return incomplete
+	}
+	var paths []pathContent
+	for i := range list.Items {
+		f := &list.Items[i]
+		if fileFault(f) != "" {
+			return incomplete
+		}
+		sides, ok := sidesOf(f)
+		if !ok {
+			return incomplete
+		}
+		paths = append(paths, sides...)
+	}
+	slices.SortStableFunc(paths, func(a, b pathContent) int { return strings.Compare(a.path, b.path) })
+	merged := paths[:0]
+	for _, next := range paths {
+		if n := len(merged); n > 0 && merged[n-1].path == next.path {
+			if !merged[n-1].merge(next) {
+				return incomplete
+			}
+			continue
+		}
+		merged = append(merged, next)
+	}
+	names := make([]string, len(merged))
+	for i := range merged {
+		names[i] = merged[i].path
+	}
+	for i, ownership := range p.base.codeowners.MatchAll(names) {
+		merged[i].owners, merged[i].set = ownership.Owners, setKey(ownership.Owners)
+	}
+	return &contents{standing: eligible, paths: merged}
+}
+
+// sidesOf splits a changed file into its paths; ok is false when a side that
+// must exist is missing.
+func sidesOf(f *ChangedFile) (sides []pathContent, ok bool) {
+	switch f.Status {
+	case "unchanged":
+		return nil, true
+	case "added", "copied":
+		return []pathContent{{path: f.Path, after: f.After}}, f.After != nil
+	case "removed":
+		return []pathContent{{path: f.Path, before: f.Before}}, f.Before != nil
+	case "renamed":
+		return []pathContent{{path: f.PreviousPath, before: f.Before}, {path: f.Path, after: f.After}}, f.Before != nil && f.After != nil
+	default:
+		return []pathContent{{path: f.Path, before: f.Before, after: f.After}}, f.Before != nil && f.After != nil
+	}
+}
+
+// merge joins two sides of one path (the old path of a rename that is also a
+// new file); false when they contradict each other.
+func (c *pathContent) merge(other pathContent) bool {
+	if (c.before != nil && other.before != nil) || (c.after != nil && other.after != nil) {
+		return false
+	}
+	if c.before == nil {
+		c.before = other.before
+	}
+	if c.after == nil {
+		c.after = other.after
+	}
+	return true
+}
+
+// sameContent compares what the group owns at two heads; path is the first
+// difference.
+func (j *judgement) sameContent(older, current []pathContent) (path string, same bool) {
+	older, current = j.owned(older), j.owned(current)
+	for i := range min(len(older), len(current)) {
+		a, b := older[i], current[i]
+		if a.path != b.path {
+			return min(a.path, b.path), false
+		}
+		if !sameBlob(a.before, b.before) || !sameBlob(a.after, b.after) {
+			return a.path, false
+		}
+	}
+	switch {
+	case len(older) > len(current):
+		return older[len(current)].path, false
+	case len(current) > len(older):
+		return current[len(older)].path, false
+	}
+	return "", true
+}
+
+// owned keeps the paths that belong to the group, by the current CODEOWNERS.
+func (j *judgement) owned(paths []pathContent) []pathContent {
+	var out []pathContent
+	key := setKey(j.g.owners)
+	for i := range paths {
+		q := &paths[i]
+		if r := j.g.requirement; r != nil && !r.selects(q.path, q.owners) {
+			continue
+		}
+		if j.g.perSet && q.set != key {
+			continue
+		}
+		out = append(out, *q)
+	}
+	return out
+}
+
+func sameBlob(a, b *Blob) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b && a.SHA != "" && a.Mode != ""
 }
