@@ -308,9 +308,9 @@ type Pull struct {
 	Author string // created when unknown
 	Title  string // "": "Change N files"
 	Body   string
-	Base   string            // "": the default branch
-	Branch string            // head branch; "": "patch-<number>"
-	Fork   string            // login of the fork's owner; "": the head is in the same repository
+	Base   string // "": the default branch
+	Branch string // head branch; "": "patch-<number>"
+	Fork   string // login of the fork's owner; "": the head is in the same repository
 	Draft  bool
 	Labels []string
 	Files  map[string]string // what the head commit writes on top of the base branch

@@ -60,7 +60,7 @@ type installation struct {
 type team struct {
 	id, orgID, parentID int64
 	slug, name          string
-	privacy             string // closed (visible) or secret
+	privacy             string           // closed (visible) or secret
 	members             map[int64]string // user → member or maintainer
 	pending             map[int64]bool
 	repos               map[int64]string // repository → pull triage push maintain admin
