@@ -1,5 +1,7 @@
 package policy
 
+import "math"
+
 // CodeownersMaxBytes is the largest CODEOWNERS file that is loaded: 3 MiB.
 // GitHub does not load a larger one at all, so its code owners are nobody's;
 // here it is a problem of the whole file (RG-322).
@@ -33,7 +35,7 @@ type Codeowners struct {
 	path     string
 	text     string
 	rules    []CodeownersRule
-	starts   []int // of each rule's pattern in text
+	starts   []uint32 // of each rule's pattern in text
 	problems []codeownersFault
 	index    patternIndex
 }
@@ -76,7 +78,7 @@ type Ownership struct {
 func ParseCodeowners(path string, text []byte) *Codeowners {
 	c := &Codeowners{path: path}
 	if len(text) > CodeownersMaxBytes {
-		c.problems = append(c.problems, codeownersFault{code: faultTooLarge, start: len(text)})
+		c.problems = append(c.problems, codeownersFault{code: faultTooLarge, start: uint32(min(len(text), math.MaxUint32))})
 		return c
 	}
 	c.text = string(text)

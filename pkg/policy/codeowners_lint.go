@@ -60,19 +60,19 @@ func warnPattern(rule *CodeownersRule) (kind, message, mend string) {
 	switch {
 	case len(rule.Owners) == 0 && isOwner:
 		return CodeownersOwnerAsPattern,
-			fmt.Sprintf("%q is read as a path without owners", excerpt(pattern)),
-			"write the pattern first: * " + excerpt(pattern)
+			fmt.Sprintf("%q is read as a path without owners", excerpt(pattern, 80)),
+			"write the pattern first: * " + excerpt(pattern, 80)
 	case strings.Contains(pattern, "#"):
 		return CodeownersHashInPattern,
-			fmt.Sprintf("the # in %q is read as part of the path, not as a comment", excerpt(pattern)),
+			fmt.Sprintf("the # in %q is read as part of the path, not as a comment", excerpt(pattern, 80)),
 			"put a space before # to start a comment, or write ? for a # in a name"
 	case strings.IndexFunc(pattern, isHidden) >= 0:
 		return CodeownersHiddenCharacter,
-			fmt.Sprintf("pattern %q has a character that cannot be seen", excerpt(pattern)),
+			fmt.Sprintf("pattern %q has a character that cannot be seen", excerpt(pattern, 80)),
 			"remove it; separate pattern and owners by plain spaces"
 	case plain:
 		return CodeownersPlainEscape,
-			fmt.Sprintf(`a \ in %q only repeats the letter after it`, excerpt(pattern)),
+			fmt.Sprintf(`a \ in %q only repeats the letter after it`, excerpt(pattern, 80)),
 			"write / between directories"
 	}
 	return "", "", ""
@@ -120,7 +120,7 @@ func (s *patternShape) key() string {
 
 // ruleSource returns the line of rule i and the column of its pattern.
 func (c *Codeowners) ruleSource(i int) (source string, column int) {
-	start := c.starts[i]
+	start := int(c.starts[i])
 	lineStart := strings.LastIndexByte(c.text[:start], '\n') + 1
 	if lineStart == 0 && strings.HasPrefix(c.text, utf8BOM) {
 		lineStart = len(utf8BOM)
@@ -129,6 +129,6 @@ func (c *Codeowners) ruleSource(i int) (source string, column int) {
 	if n := strings.IndexByte(c.text[start:], '\n'); n >= 0 {
 		lineEnd = start + n
 	}
-	source = strings.TrimSuffix(c.text[lineStart:lineEnd], "\r")
+	source = excerpt(strings.TrimSuffix(c.text[lineStart:lineEnd], "\r"), codeownersSourceMost)
 	return source, utf8.RuneCountInString(c.text[lineStart:start]) + 1
 }

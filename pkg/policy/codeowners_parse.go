@@ -46,7 +46,7 @@ func (p *codeownersParser) reserve() {
 	text := p.file.text
 	rules := min(strings.Count(text, "\n"), len(text)/shortRule) + 1
 	p.file.rules = make([]CodeownersRule, 0, rules)
-	p.file.starts = make([]int, 0, rules)
+	p.file.starts = make([]uint32, 0, rules)
 	p.file.index.reserve(rules+min(strings.Count(text, "/"), 8*rules)/3, len(text)/4)
 }
 
@@ -78,7 +78,7 @@ func (p *codeownersParser) parseLine() {
 		return // as on GitHub, one fault skips the line
 	}
 	p.file.rules = append(p.file.rules, CodeownersRule{Line: p.line, Pattern: pattern, Owners: p.keepOwners()})
-	p.file.starts = append(p.file.starts, patternStart)
+	p.file.starts = append(p.file.starts, uint32(patternStart))
 	p.file.index.add(&p.shape, uint32(len(p.file.rules)))
 }
 
@@ -156,6 +156,7 @@ func dedupeOwners(found []Owner) []Owner {
 
 func (p *codeownersParser) fault(code faultCode, start, end int) {
 	p.file.problems = append(p.file.problems, codeownersFault{
-		code: code, line: p.line, lineStart: p.lineStart, lineEnd: p.lineEnd, start: start, end: end,
+		code: code, line: uint32(p.line),
+		lineStart: uint32(p.lineStart), lineEnd: uint32(p.lineEnd), start: uint32(start), end: uint32(end),
 	})
 }

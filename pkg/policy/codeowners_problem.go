@@ -23,9 +23,9 @@ type CodeownersProblem struct {
 	Line, Column int
 	// Kind is one of the constants above.
 	Kind string
-	// Source is the whole line as written, without its line end. It comes from
-	// the repository and may be as long as the file: bound and escape it before
-	// it is shown.
+	// Source is the line as written, without its line end; of a line over 1,000
+	// bytes it is the start and "…". It comes from the repository: escape it
+	// before it is shown.
 	Source string
 	// Message says what is wrong and Mend what to write instead. Both are at most
 	// a few hundred bytes; they may quote a bounded part of the line.
@@ -44,10 +44,11 @@ func (p CodeownersProblem) String() string {
 // over a million bad lines, so the texts are made only when somebody asks.
 type codeownersFault struct {
 	code faultCode
-	line int
+	line uint32
 	// lineStart..lineEnd is the line and start..end the culprit, as offsets in the
-	// text. For faultTooLarge start is the size of the file.
-	lineStart, lineEnd, start, end int
+	// text, which is at most CodeownersMaxBytes long. For faultTooLarge line is 0
+	// and start the size of the file.
+	lineStart, lineEnd, start, end uint32
 }
 
 type faultCode uint8
@@ -94,9 +95,20 @@ func (c *Codeowners) Problems() []CodeownersProblem {
 	result := make([]CodeownersProblem, len(c.problems))
 	for i, fault := range c.problems {
 		result[i] = c.problem(fault)
+		switch {
+		case fault.line == 0:
+		case i > 0 && c.problems[i-1].line == fault.line:
+			// A line can hold a million faults: count on from the one before.
+			before := c.problems[i-1].start
+			result[i].Column = result[i-1].Column + utf8.RuneCountInString(c.text[before:fault.start])
+		default:
+			result[i].Column = utf8.RuneCountInString(c.text[fault.lineStart:fault.start]) + 1
+		}
 	}
 	return result
 }
+
+// problem makes the texts of a fault; the column is left to Problems.
 
 func (c *Codeowners) problem(fault codeownersFault) CodeownersProblem {
 	if fault.code == faultTooLarge {
@@ -107,20 +119,19 @@ func (c *Codeowners) problem(fault codeownersFault) CodeownersProblem {
 		}
 	}
 	problem := CodeownersProblem{
-		Line:   fault.line,
-		Column: utf8.RuneCountInString(c.text[fault.lineStart:fault.start]) + 1,
-		Source: c.text[fault.lineStart:fault.lineEnd],
+		Line:   int(fault.line),
+		Source: excerpt(c.text[fault.lineStart:fault.lineEnd], codeownersSourceMost),
 	}
 	culprit := c.text[fault.start:fault.end]
 	if fault.code == faultOwner {
 		problem.Kind = CodeownersInvalidOwner
-		problem.Message = fmt.Sprintf("%q is not an owner", excerpt(culprit))
+		problem.Message = fmt.Sprintf("%q is not an owner", excerpt(culprit, 80))
 		problem.Mend = ownerMend(culprit)
 		return problem
 	}
 	texts := faultTexts[fault.code]
 	problem.Kind = CodeownersInvalidPattern
-	problem.Message = fmt.Sprintf("pattern %q: %s", excerpt(culprit), texts[0])
+	problem.Message = fmt.Sprintf("pattern %q: %s", excerpt(culprit, 80), texts[0])
 	problem.Mend = texts[1]
 	return problem
 }
@@ -144,9 +155,10 @@ func ownerMend(culprit string) string {
 	}
 }
 
+const codeownersSourceMost = 1_000
+
 // excerpt bounds a quotation: a line may be 3 MiB long.
-func excerpt(s string) string {
-	const most = 80
+func excerpt(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}

@@ -5,26 +5,37 @@ import (
 	"strings"
 )
 
-// referenceMatch is a second, naive reading of one valid pattern, made straight
+// referencePattern is a second, naive reading of one valid pattern, made straight
 // from gitignore(5): a pattern that matches a directory matches all that lies in
 // it. It shares no code and no idea with the index, so that the two can be
 // compared.
-func referenceMatch(pattern, path string) bool {
+type referencePattern struct {
+	re        *regexp.Regexp
+	directory bool // matches directories only
+	children  bool // GitHub's own exception: "docs/*" does not reach into directories
+}
+
+func newReferencePattern(pattern string) referencePattern {
 	body, leading := strings.CutPrefix(pattern, "/")
 	body, directory := strings.CutSuffix(body, "/")
 	anchored := leading || strings.Contains(body, "/")
+	return referencePattern{
+		re:        referenceRegexp(body, anchored),
+		directory: directory,
+		children:  anchored && !directory && (body == "*" || strings.HasSuffix(body, "/*")),
+	}
+}
 
-	// GitHub's own exception: "docs/*" does not reach into directories.
-	children := anchored && !directory && (body == "*" || strings.HasSuffix(body, "/*"))
-
-	re := referenceRegexp(body, anchored)
+func (p referencePattern) match(path string) bool {
 	for end := 0; end < len(path); end++ {
-		if path[end] == '/' && !children && re.MatchString(path[:end]) {
+		if path[end] == '/' && !p.children && p.re.MatchString(path[:end]) {
 			return true
 		}
 	}
-	return !directory && re.MatchString(path)
+	return !p.directory && p.re.MatchString(path)
 }
+
+func referenceMatch(pattern, path string) bool { return newReferencePattern(pattern).match(path) }
 
 func referenceRegexp(body string, anchored bool) *regexp.Regexp {
 	const anyDirectories = `(?:[^/]+/)*`

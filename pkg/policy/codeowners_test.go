@@ -133,12 +133,12 @@ func TestCodeownersEncoding(t *testing.T) {
 		if got := ownersOf(c, "a/b"); got != "@octo-org/team-that-is-repeated @last" || !c.Valid() {
 			t.Errorf("owners %q", got)
 		}
-		deep := strings.Repeat("/abcdefg", CodeownersMaxBytes/8-1)
+		deep := strings.Repeat("/a", 50_000)
 		c = ParseCodeowners("CODEOWNERS", []byte(deep+" @deep\n"))
 		if got := ownersOf(c, deep[1:]+"/b"); got != "@deep" || !c.Valid() {
 			t.Errorf("owners of the deepest path %q", got)
 		}
-		if got := ownersOf(c, deep[9:]); got != "-" {
+		if got := ownersOf(c, deep[3:]); got != "-" {
 			t.Errorf("owners of its parent %q", got)
 		}
 	})
@@ -146,8 +146,16 @@ func TestCodeownersEncoding(t *testing.T) {
 		t.Parallel()
 		c := ParseCodeowners("CODEOWNERS", []byte("* "+strings.Repeat("ü", CodeownersMaxBytes/2-1)))
 		problems := c.Problems()
-		if len(problems) != 1 || len(problems[0].String()) > 1000 || len(problems[0].Source) != CodeownersMaxBytes {
+		if len(problems) != 1 || len(problems[0].String()) > 1000 || len(problems[0].Source) > 1010 {
 			t.Errorf("%d problems, first %.200v", len(problems), problems[0])
+		}
+	})
+	t.Run("every bad owner of a long line has its column", func(t *testing.T) {
+		t.Parallel()
+		c := ParseCodeowners("CODEOWNERS", []byte("*"+strings.Repeat(" ü", 50_000)))
+		problems := c.Problems()
+		if n := len(problems); n != 50_000 || problems[0].Column != 3 || problems[n-1].Column != 2*n+1 {
+			t.Errorf("%d problems, first %+v", n, problems[0])
 		}
 	})
 	t.Run("every one of 100,000 bad lines is a problem", func(t *testing.T) {
