@@ -28,8 +28,9 @@ type ResetRequest struct {
 	Generation store.Generation
 	// Hold verifies, inside the guard and immediately before each write, that the caller still may write (RG-133, RG-183, RG-255).
 	Hold func(ctx context.Context) error
-	// Create makes the first run where there is none (RG-136); otherwise a head without one gets no write (RG-187).
-	Create bool
+	// Create is asked when the head has no managed run: true makes the first one (RG-136). Nil, or false, and a head without
+	// a run gets no write (RG-187).
+	Create func(ctx context.Context) (bool, error)
 	Texts  Texts
 }
 
@@ -86,11 +87,8 @@ func (t *target) proveUnknown(ctx context.Context, req ResetRequest) (Proof, err
 	if err != nil {
 		return "", err
 	}
-	if !found && !req.Create {
-		return ProofNone, nil
-	}
 	if !found {
-		return ProofCreated, t.post(ctx, req)
+		return t.first(ctx, req)
 	}
 	if err := t.guard.AdoptRun(ctx, t.head.Generation, run.ID); err != nil {
 		return "", err
@@ -100,6 +98,25 @@ func (t *target) proveUnknown(ctx context.Context, req ResetRequest) (Proof, err
 		return ProofRead, t.guard.BindRun(ctx, t.head.Generation, run.ID, false)
 	}
 	return t.setBack(ctx, req, run)
+}
+
+// first makes the head's first run, where it is wanted.
+func (t *target) first(ctx context.Context, req ResetRequest) (Proof, error) {
+	if req.Create == nil {
+		return ProofNone, nil
+	}
+	if wanted, err := req.Create(ctx); err != nil || !wanted {
+		return ProofNone, err
+	}
+	if err := req.Hold(ctx); err != nil {
+		return "", err
+	}
+	run, err := t.gh.CreateRun(ctx, t.repo, t.inProgress(req.Texts))
+	t.audit(ctx, "create", run.ID, "", "in_progress", err)
+	if err != nil {
+		return "", err
+	}
+	return ProofCreated, t.bindNew(ctx, run)
 }
 
 // setBack PATCHes the finished run to in_progress and believes only the read-back: GitHub may refuse, or accept and change
@@ -163,6 +180,11 @@ func (t *target) post(ctx context.Context, req ResetRequest) error {
 			return err
 		}
 	}
+	return t.bindNew(ctx, run)
+}
+
+// bindNew stores a new run's id before anything is proved of it, and binds it once it reads unfinished.
+func (t *target) bindNew(ctx context.Context, run ghclient.Run) error {
 	if err := t.guard.Posted(ctx, t.head.Generation, run.ID); err != nil {
 		return err
 	}

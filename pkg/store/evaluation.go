@@ -31,6 +31,8 @@ type Evaluation struct {
 	Token Token
 	// Epoch is the installation's at the claim; a row enqueued under an older one never publishes (RG-223).
 	Epoch Epoch
+	// ClaimedAt is the moment of the claim by the database's clock: a verdict's "now".
+	ClaimedAt time.Time
 	// Rows are ordered as they were drawn: the first is the trigger that the decision names.
 	Rows []EvaluationRow
 }
@@ -72,7 +74,7 @@ func (s *Store) ClaimEvaluation(ctx context.Context, holder string, ttl time.Dur
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		ev = Evaluation{}
 		var reclaimed bool
-		err := tx.QueryRow(ctx, claimEvaluationSQL, holder, seconds(ttl)).Scan(append(ev.dest(), &ev.Token, &ev.Epoch, &reclaimed)...)
+		err := tx.QueryRow(ctx, claimEvaluationSQL, holder, seconds(ttl)).Scan(append(ev.dest(), &ev.Token, &ev.Epoch, &ev.ClaimedAt, &reclaimed)...)
 		if err != nil {
 			return rowError(err, ErrNoWork, "claim evaluation")
 		}
@@ -104,7 +106,7 @@ const claimEvaluationSQL = `
 	FROM candidate c
 	WHERE (h.installation_id, h.repository_id, h.head_sha) = (c.installation_id, c.repository_id, c.head_sha)
 	RETURNING ` + headStateColumns + `, h.evaluation_token,
-		coalesce((SELECT authority_epoch FROM installation i WHERE i.installation_id = h.installation_id), 1), c.reclaimed`
+		coalesce((SELECT authority_epoch FROM installation i WHERE i.installation_id = h.installation_id), 1), now(), c.reclaimed`
 
 // advanceRows raises the generation of every row on a head: whoever held an older one is fenced.
 func advanceRows(ctx context.Context, tx pgx.Tx, key HeadKey) error {

@@ -166,3 +166,22 @@ func (g *Guard) Posted(ctx context.Context, generation Generation, runID int64) 
 func (g *Guard) inTx(ctx context.Context, fn func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, g.conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, fn)
 }
+
+// HoldsEvaluation proves, inside the guard, that an evaluation's lease, expiry and head generation still stand (RG-255).
+// Errors: ErrLeaseLost, ErrSuperseded.
+func (g *Guard) HoldsEvaluation(ctx context.Context, ev Evaluation) error {
+	var lease, generation bool
+	err := g.conn.QueryRow(ctx, `
+		-- name: HoldsEvaluation
+		SELECT coalesce(evaluation_token = $4 AND evaluation_expires_at >= now(), false), generation = $5
+		FROM head WHERE installation_id = $1 AND repository_id = $2 AND head_sha = $3`, ev.key()...).Scan(&lease, &generation)
+	switch {
+	case err != nil:
+		return rowError(err, ErrSuperseded, "verify evaluation of %s", g.key)
+	case !generation:
+		return fmt.Errorf("verify evaluation of %s generation %d: %w", g.key, ev.Generation, ErrSuperseded)
+	case !lease:
+		return fmt.Errorf("verify evaluation of %s generation %d: %w", g.key, ev.Generation, ErrLeaseLost)
+	}
+	return nil
+}

@@ -1,0 +1,294 @@
+package evaluator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"unicode/utf8"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/countersign/countersign/pkg/ghclient"
+	"github.com/countersign/countersign/pkg/policy"
+	"github.com/countersign/countersign/pkg/store"
+)
+
+// evidence is a complete snapshot with what the final read compares.
+type evidence struct {
+	snapshot policy.Snapshot
+	pulls    []ghclient.Pull // as they were when the snapshot was made
+	rulesRef map[int]string  // the commit each pull request's rules were read at
+	moved    []store.PullFact
+	htmlURL  string
+}
+
+// baseRefs are the base refs whose authority a verdict rests on (RG-225).
+func (e evidence) baseRefs() []string {
+	var refs []string
+	for _, p := range e.pulls {
+		refs = append(refs, p.BaseRef)
+	}
+	slices.Sort(refs)
+	return slices.Compact(refs)
+}
+
+// maxPolicyBytes bounds a policy file (RG-357).
+const maxPolicyBytes = 1_000_000
+
+var errPolicyUnreadable = errors.New("policy file cannot be used as evidence")
+
+// collect reads everything a verdict about the head rests on: the pull requests on it, each with its own base and policy,
+// and then the facts that pkg/policy asks for, until it asks for nothing more.
+func (w *Worker) collect(ctx context.Context, gh GitHub, repo ghclient.Repo, ev store.Evaluation) (evidence, error) {
+	seen, err := w.Store.SeenPulls(ctx, ev.Head)
+	if err != nil {
+		return evidence{}, err
+	}
+	c := &collector{w: w, gh: gh, repo: repo, ev: ev, evidence: evidence{rulesRef: map[int]string{}}}
+	c.snapshot = policy.Snapshot{
+		Version: policy.SnapshotVersion, Now: ev.ClaimedAt.UTC(), HeadSHA: string(ev.Head.SHA), Settings: w.Config.settings(),
+		Repository: policy.Repository{ID: repo.ID, FullName: repo.FullName(), Owner: repo.Owner},
+		Bases:      map[string]policy.Base{}, Teams: map[string]policy.TeamFact{}, Memberships: map[string]map[string]policy.Membership{},
+		Users: map[string]policy.UserFact{}, Apps: map[string]policy.AppFact{},
+	}
+	if err := c.readPulls(ctx, seen); err != nil {
+		return evidence{}, err
+	}
+	if len(c.moved) > 0 || len(c.snapshot.Pulls) == 0 {
+		return c.evidence, nil
+	}
+	if err := c.readFacts(ctx); err != nil {
+		return evidence{}, err
+	}
+	return c.evidence, nil
+}
+
+// collector fills one evidence; its methods lock mu where they run side by side.
+type collector struct {
+	evidence
+	w    *Worker
+	gh   GitHub
+	repo ghclient.Repo
+	ev   store.Evaluation
+	mu   sync.Mutex
+}
+
+// readPulls reads the pull requests known to be on the head and GitHub's listing side by side, then those that only the
+// listing knew (P6).
+func (c *collector) readPulls(ctx context.Context, seen []store.SeenPull) error {
+	known := c.knownNumbers(seen)
+	var listed []ghclient.PullSummary
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(6)
+	group.Go(func() (err error) {
+		listed, err = c.gh.PullsOfCommit(gctx, c.repo, string(c.ev.Head.SHA))
+		return err
+	})
+	group.Go(func() (err error) {
+		info, err := c.gh.Repository(gctx, c.repo)
+		if err == nil {
+			c.mu.Lock()
+			c.snapshot.Repository.OwnerType = info.OwnerType
+			c.mu.Unlock()
+		}
+		return err
+	})
+	for _, n := range known {
+		group.Go(func() error { return c.readPull(gctx, n) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for _, p := range listed {
+		if p.HeadSHA == string(c.ev.Head.SHA) && p.State == "open" && !slices.Contains(known, p.Number) {
+			if err := c.readPull(ctx, p.Number); err != nil {
+				return err
+			}
+		}
+	}
+	c.snapshot.PullsState = policy.FactPresent
+	slices.SortFunc(c.pulls, func(a, b ghclient.Pull) int { return a.Number - b.Number })
+	return nil
+}
+
+func (c *collector) knownNumbers(seen []store.SeenPull) []int {
+	var numbers []int
+	for _, r := range c.ev.Rows {
+		numbers = append(numbers, r.Number)
+	}
+	for _, p := range seen {
+		if p.State == "open" {
+			numbers = append(numbers, p.Number)
+		}
+	}
+	slices.Sort(numbers)
+	return slices.Compact(numbers)
+}
+
+// readPull files one pull request: on this head, moved to another, or gone from it.
+func (c *collector) readPull(ctx context.Context, number int) error {
+	e, err := c.gh.Evidence(ctx, c.repo, number)
+	if errors.Is(err, ghclient.ErrNotFound) && !c.isRow(number) {
+		return nil // seen once, deleted since
+	}
+	if err != nil {
+		return fmt.Errorf("read evidence of pull request %d: %w", number, err)
+	}
+	if row, ok := c.row(number); ok && (lags(row.Watermark, e.Pull) || lagsReview(row.Watermark, e)) {
+		return fmt.Errorf("pull request %d: %w", number, errLagging)
+	}
+	switch {
+	case e.Pull.State != "open":
+		return nil
+	case e.Pull.HeadSHA != string(c.ev.Head.SHA):
+		if c.isRow(number) {
+			c.mu.Lock()
+			c.moved = append(c.moved, factOf(e.Pull))
+			c.mu.Unlock()
+		}
+		return nil
+	}
+	files, err := c.gh.ChangedFiles(ctx, c.repo, number, e.Pull.ChangedFiles)
+	if err != nil {
+		return fmt.Errorf("list files of pull request %d: %w", number, err)
+	}
+	return c.add(e, files)
+}
+
+func (c *collector) row(number int) (store.EvaluationRow, bool) {
+	for _, r := range c.ev.Rows {
+		if r.Number == number {
+			return r, true
+		}
+	}
+	return store.EvaluationRow{}, false
+}
+
+func (c *collector) isRow(number int) bool {
+	_, ok := c.row(number)
+	return ok
+}
+
+// lags reports whether a read is older than what the trigger promised: a replica that has not caught up (P5).
+func lags(mark store.Watermark, p ghclient.Pull) bool {
+	return !mark.UpdatedAt.IsZero() && p.UpdatedAt.Before(mark.UpdatedAt)
+}
+
+// lagsReview reports whether the review that triggered the work is not visible yet, or not in the state it was given.
+func lagsReview(mark store.Watermark, e ghclient.Evidence) bool {
+	if mark.ReviewID == 0 {
+		return false
+	}
+	for _, r := range e.Reviews {
+		if r.ID == mark.ReviewID {
+			return mark.ReviewState == "dismissed" && r.State != "DISMISSED"
+		}
+	}
+	return true
+}
+
+// add puts one open pull request of the head into the snapshot.
+func (c *collector) add(e ghclient.Evidence, files []ghclient.ChangedFile) error {
+	base, err := baseOf(e)
+	if err != nil {
+		return fmt.Errorf("pull request %d: %w", e.Pull.Number, err)
+	}
+	organization, err := organizationOf(e.Org)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pulls = append(c.pulls, e.Pull)
+	c.rulesRef[e.Pull.Number] = e.RulesRef
+	if c.htmlURL == "" || e.Pull.Number == c.ev.Rows[0].Number {
+		c.htmlURL = e.Pull.HTMLURL
+	}
+	c.snapshot.Bases[e.RulesRef] = base
+	c.snapshot.OrganizationPolicy = organization
+	c.snapshot.Pulls = append(c.snapshot.Pulls, pullOf(e, files))
+	return nil
+}
+
+func pullOf(e ghclient.Evidence, files []ghclient.ChangedFile) policy.PullRequest {
+	p := policy.PullRequest{
+		Number: e.Pull.Number, Author: actorOf(e.Pull.Author), BaseRef: e.Pull.BaseRef, BaseSHA: e.RulesRef, HeadSHA: e.Pull.HeadSHA,
+		Draft: e.Pull.Draft, Labels: e.Pull.Labels, ChangedFiles: e.Pull.ChangedFiles,
+		Files: policy.FileList{State: policy.FactPresent}, Reviews: policy.ReviewList{State: policy.FactPresent},
+	}
+	for _, f := range files {
+		p.Files.Items = append(p.Files.Items, policy.ChangedFile{Path: f.Path, PreviousPath: f.PreviousPath, Status: f.Status})
+	}
+	for _, r := range e.Reviews {
+		p.Reviews.Items = append(p.Reviews.Items, policy.Review{ID: r.ID, State: r.State, Author: actorOf(r.Author), CommitID: r.CommitID, SubmittedAt: r.SubmittedAt.UTC()})
+	}
+	return p
+}
+
+func actorOf(a ghclient.Actor) *policy.Actor {
+	if a == (ghclient.Actor{}) {
+		return nil
+	}
+	return &policy.Actor{ID: a.ID, Login: a.Login, Type: a.Type}
+}
+
+func baseOf(e ghclient.Evidence) (policy.Base, error) {
+	base := policy.Base{
+		Codeowners: policy.FileFact{State: policy.FactAbsent}, CodeownersErrors: policy.CodeownersErrorList{State: policy.FactPresent},
+	}
+	if len(e.CodeownersFiles) > 0 { // first found only (RG-315)
+		base.Codeowners = fileFact(e.CodeownersFiles[0])
+	}
+	for _, x := range e.CodeownersErrors {
+		base.CodeownersErrors.Items = append(base.CodeownersErrors.Items, policy.CodeownersError{
+			Line: x.Line, Column: x.Column, Kind: x.Kind, Source: x.Source, Suggestion: x.Suggestion, Message: x.Message, Path: x.Path,
+		})
+	}
+	var err error
+	base.Policy, base.FallbackPolicy, err = policyFacts(e.PolicyFiles)
+	return base, err
+}
+
+func organizationOf(org ghclient.OrgRules) (policy.OrganizationPolicy, error) {
+	if !org.Available {
+		return policy.OrganizationPolicy{Repository: policy.FactAbsent, Policy: policy.FileFact{State: policy.FactAbsent}, FallbackPolicy: policy.FileFact{State: policy.FactAbsent}}, nil
+	}
+	own, fallback, err := policyFacts(org.PolicyFiles)
+	return policy.OrganizationPolicy{Repository: policy.FactPresent, Policy: own, FallbackPolicy: fallback}, err
+}
+
+// policyFacts sorts the policy files found into the two paths of D5. A file that is too large or not text is a fetch error:
+// the check stays in progress and the work is retried (RG-357).
+func policyFacts(files []ghclient.File) (own, fallback policy.FileFact, err error) {
+	own, fallback = policy.FileFact{State: policy.FactAbsent}, policy.FileFact{State: policy.FactAbsent}
+	for _, f := range files {
+		if len(f.Text) > maxPolicyBytes || !utf8.Valid(f.Text) || f.Symlink {
+			return own, fallback, fmt.Errorf("%s at %s has %d bytes, is a link or is not UTF-8: %w", f.Path, f.Ref, len(f.Text), errPolicyUnreadable)
+		}
+		switch f.Path {
+		case policy.PolicyPath:
+			own = fileFact(f)
+		case policy.FallbackPolicyPath:
+			fallback = fileFact(f)
+		}
+	}
+	return own, fallback, nil
+}
+
+// fileFact is unknown where the text has no JSON form, or is only the name of another file; unknown blocks (I6).
+func fileFact(f ghclient.File) policy.FileFact {
+	if f.Symlink || !utf8.Valid(f.Text) {
+		return policy.FileFact{State: policy.FactUnknown, Path: f.Path}
+	}
+	return policy.FileFact{State: policy.FactPresent, Path: f.Path, Text: string(f.Text)}
+}
+
+// factOf is a fresh read as the store keeps it.
+func factOf(p ghclient.Pull) store.PullFact {
+	return store.PullFact{
+		Number: p.Number, Head: store.SHA(p.HeadSHA), BaseRef: p.BaseRef, State: p.State, Merged: p.Merged,
+		Title: p.Title, AuthorLogin: p.Author.Login, UpdatedAt: p.UpdatedAt,
+	}
+}
