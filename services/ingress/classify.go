@@ -1,0 +1,201 @@
+package ingress
+
+import (
+	"strings"
+
+	"github.com/countersign/countersign/pkg/ghclient"
+	"github.com/countersign/countersign/pkg/store"
+)
+
+// Why says why an event creates no work. It is a closed set, for the log.
+type Why string
+
+// The reasons for which a delivery is acknowledged and not retained.
+const (
+	WhyUnmapped    Why = "event or action creates no work"
+	WhyNotBuilt    Why = "merge groups are not evaluated yet"
+	WhyClosed      Why = "pull request is closed"
+	WhyOrgPolicy   Why = "pull requests of the organization's policy repository are not gated"
+	WhyPullCount   Why = "check run belongs to no single pull request"
+	WhyOtherAction Why = "requested action is not ours"
+	WhyOtherBranch Why = "branch decides nothing"
+	WhyNoPolicy    Why = "push leaves the organization's policy alone"
+	WhyRepository  Why = "change of the repository decides nothing"
+	WhyRemoved     Why = "only ordinary repositories were removed"
+)
+
+// actionReEvaluate is the identifier of the button on a completed check (RG-054, RG-300).
+const actionReEvaluate = "re-evaluate"
+
+// Work is what one event asks for: Direct for one pull request, or Authority for a change of who may approve or what is asked.
+// Where both are nil, Why says why the event is acknowledged without being retained.
+type Work struct {
+	Direct    *store.DirectWork
+	Authority *store.AuthorityWork
+	Why       Why
+}
+
+func none(why Why) Work { return Work{Why: why} }
+
+// Classify is the map of spec sections C and D. It is pure, and total: an event it does not know creates no work (RG-036).
+// It reads only what DecodeEvent proved well formed: nothing of an event that is not Mapped but its name.
+func Classify(e ghclient.Event) Work {
+	switch {
+	case e.Name == "merge_group":
+		return none(WhyNotBuilt) // D6
+	case !e.Mapped:
+		return none(WhyUnmapped)
+	}
+	switch e.Name {
+	case "pull_request", "pull_request_review":
+		return pullWork(e)
+	case "check_run":
+		return checkRunWork(e)
+	case "push":
+		return pushWork(e)
+	case "label", "member", "team_add":
+		return repositoryWork(e) // RG-076
+	case "membership", "team", "organization", "installation", "installation_target":
+		return installationWork(e) // RG-077, RG-081, RG-086; which actions count is DecodeEvent's Mapped
+	case "repository":
+		return repositoryEventWork(e)
+	case "installation_repositories":
+		return selectionWork(e)
+	}
+	return none(WhyUnmapped)
+}
+
+// pullWork is RG-050…052. A closed pull request has nothing to decide but its own closing, which revokes or finishes (P7).
+func pullWork(e ghclient.Event) Work {
+	closing := e.Name == "pull_request" && e.Action == "closed"
+	switch {
+	case e.OrgPolicy:
+		return none(WhyOrgPolicy) // RG-055
+	case e.Pull.State == "closed" && !closing:
+		return none(WhyClosed)
+	}
+	w := direct(e, e.Pull.Number, e.Pull.HeadSHA)
+	w.Before = before(e.Pull)
+	w.BaseRef = e.Pull.BaseRef
+	w.State = e.Pull.State
+	// A payload that is open and merged contradicts itself; only a merged pull request keeps its success (P7), so doubt means no.
+	w.Merged = e.Pull.Merged && e.Pull.State == "closed"
+	w.Watermark.UpdatedAt = e.Pull.UpdatedAt
+	if e.Review != nil {
+		w.Watermark.ReviewID = e.Review.ID
+		w.Watermark.ReviewState = strings.ToUpper(e.Review.State) // as GitHub's API spells it, which is what it is compared with
+	}
+	return Work{Direct: w}
+}
+
+// before is the head that a push left behind, revoked as well (P7).
+func before(p *ghclient.PullRef) store.SHA {
+	if strings.Trim(p.BeforeSHA, "0") == "" || p.BeforeSHA == p.HeadSHA {
+		return "" // git's name for "no commit", or no move at all
+	}
+	return store.SHA(p.BeforeSHA)
+}
+
+// checkRunWork is RG-053, RG-054 and RG-039. DecodeEvent maps only runs of our own App (RG-037, RG-038).
+func checkRunWork(e ghclient.Event) Work {
+	run := e.CheckRun
+	switch {
+	case e.Action == "requested_action" && run.Identifier != actionReEvaluate:
+		return none(WhyOtherAction)
+	case e.OrgPolicy:
+		return none(WhyOrgPolicy)
+	case len(run.Pulls) != 1:
+		return none(WhyPullCount)
+	}
+	w := direct(e, run.Pulls[0], run.HeadSHA)
+	// The payload does not say; a pull request already seen keeps what was seen of it, because this carries no time (P5).
+	w.State = "open"
+	return Work{Direct: w}
+}
+
+func direct(e ghclient.Event, number int, head string) *store.DirectWork {
+	return &store.DirectWork{
+		Installation: store.InstallationID(e.Installation),
+		AccountLogin: e.AccountLogin,
+		Repository:   store.RepositoryID(e.Repository.ID),
+		FullName:     e.Repository.FullName,
+		Number:       number,
+		Head:         store.SHA(head),
+		Watermark:    store.Watermark{Head: store.SHA(head)},
+		Reason:       reason(e),
+	}
+}
+
+// pushWork is RG-070…075. DecodeEvent does not map tags and deletions (RG-071).
+func pushWork(e ghclient.Event) Work {
+	p := e.Push
+	switch {
+	case p.Branch == "" || p.Deleted:
+		return none(WhyUnmapped)
+	case !e.OrgPolicy:
+		w := authority(e, store.ScopeBase)
+		w.Repository, w.FullName, w.BaseRef = store.RepositoryID(e.Repository.ID), e.Repository.FullName, p.Branch
+		return Work{Authority: w}
+	case e.Repository.DefaultBranch != "" && p.Branch != e.Repository.DefaultBranch:
+		return none(WhyOtherBranch)
+	case p.TouchesPolicy || p.Forced || !p.CommitsComplete: // RG-074: a push not known in full may have touched it
+		return installationWork(e)
+	}
+	return none(WhyNoPolicy)
+}
+
+// repositoryEventWork is RG-078…080.
+func repositoryEventWork(e ghclient.Event) Work {
+	switch e.Action {
+	case "renamed", "transferred":
+		return installationWork(e)
+	case "unarchived":
+		if !e.OrgPolicy {
+			return installationWork(e) // RG-079 is about targets; a policy repository is read whether it is archived or not
+		}
+	case "deleted":
+		if e.OrgPolicy {
+			return installationWork(e)
+		}
+	case "edited":
+		if e.OrgPolicy && e.DefaultBranchChanged {
+			return installationWork(e)
+		}
+	}
+	return none(WhyRepository)
+}
+
+// selectionWork is RG-082…085: repositories were given to or taken from the installation.
+func selectionWork(e ghclient.Event) Work {
+	if e.Action == "removed" && e.Removed != nil && e.Removed.WellFormed && !e.OrgPolicy {
+		return none(WhyRemoved) // nothing of them can be read or written any more
+	}
+	return installationWork(e)
+}
+
+func installationWork(e ghclient.Event) Work {
+	return Work{Authority: authority(e, store.ScopeInstallation)}
+}
+
+func repositoryWork(e ghclient.Event) Work {
+	w := authority(e, store.ScopeRepository)
+	w.Repository, w.FullName = store.RepositoryID(e.Repository.ID), e.Repository.FullName
+	return Work{Authority: w}
+}
+
+func authority(e ghclient.Event, scope store.Scope) *store.AuthorityWork {
+	return &store.AuthorityWork{
+		Installation: store.InstallationID(e.Installation),
+		AccountLogin: e.AccountLogin,
+		Scope:        scope,
+		Reason:       reason(e),
+	}
+}
+
+// reason is RG-056. A push has no action and is its own reason.
+func reason(e ghclient.Event) string {
+	if e.Action == "" {
+		return e.Name
+	}
+	return e.Name + "." + e.Action
+}
