@@ -22,7 +22,7 @@ FUZZTIME ?= 10s
 BENCH    ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint vet house generate verify fuzz bench conformance demo proto vuln tidy clean tools FORCE
+.PHONY: help build test race lint vet house generate verify fuzz bench bench-codeowners conformance demo proto vuln tidy clean tools FORCE
 
 help: ## print every target
 	@echo "Countersign: make <target>"
@@ -67,6 +67,9 @@ fuzz: tools ## run every fuzz test for FUZZTIME (10s each; RUN=Name picks)
 
 bench: tools ## run the benchmarks (PKG=./pkg/policy BENCH=Name)
 	$(BIN)/testpg -- go test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
+
+bench-codeowners: ## compare pkg/policy's CODEOWNERS with another library in one run (ARGS=-file=CODEOWNERS)
+	go run ./tools/bench/codeowners $(ARGS)
 
 conformance: tools ## per section of the specification: ids with a passing test, ids without, totals
 	$(BIN)/conformance

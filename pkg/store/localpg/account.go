@@ -20,26 +20,41 @@ type account struct {
 	gid  uint32
 }
 
-// serverAccount picks postgres, else nobody. It must be a name of the user
-// database: initdb fails for a bare uid ("could not look up effective user ID").
-func serverAccount() (*account, error) {
+// serverAccount picks whom the server runs as: the owner of the cluster where
+// there is one already, else postgres, else nobody. It must have a name: initdb
+// fails for a bare uid ("could not look up effective user ID").
+func serverAccount(data string) (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}
+	if info, err := os.Stat(data); data != "" && err == nil {
+		// A cluster made before the user postgres existed stays its maker's.
+		if st, ok := info.Sys().(*syscall.Stat_t); ok {
+			if a := newAccount(user.LookupId(strconv.FormatUint(uint64(st.Uid), 10))); a != nil {
+				return a, nil
+			}
+		}
+	}
 	for _, name := range []string{"postgres", "nobody"} {
-		u, err := user.Lookup(name)
-		if err != nil {
-			continue
+		if a := newAccount(user.Lookup(name)); a != nil {
+			return a, nil
 		}
-		uid, uidErr := strconv.ParseUint(u.Uid, 10, 32)
-		gid, gidErr := strconv.ParseUint(u.Gid, 10, 32)
-		if uidErr != nil || gidErr != nil || uid == 0 {
-			continue
-		}
-		return &account{name: name, uid: uint32(uid), gid: uint32(gid)}, nil
 	}
 	return nil, errors.New("PostgreSQL refuses to run as root, and this machine has neither a user postgres nor nobody; " +
 		"create one (useradd --system postgres) or run as an ordinary user")
+}
+
+// newAccount takes the answer of a look-up; it returns nil for nobody found, and for root.
+func newAccount(u *user.User, err error) *account {
+	if err != nil {
+		return nil
+	}
+	uid, uidErr := strconv.ParseUint(u.Uid, 10, 32)
+	gid, gidErr := strconv.ParseUint(u.Gid, 10, 32)
+	if uidErr != nil || gidErr != nil || uid == 0 {
+		return nil
+	}
+	return &account{name: u.Username, uid: uint32(uid), gid: uint32(gid)}
 }
 
 // attr returns the process attributes of a child of this account.

@@ -35,7 +35,7 @@ type Binaries struct {
 // places where packages put them, an earlier download. It changes nothing and obtains nothing; the
 // error is ErrNotFound and lists every place that was rejected, with the reason.
 func Find(ctx context.Context) (Binaries, error) {
-	a, err := serverAccount()
+	a, err := serverAccount("")
 	if err != nil {
 		return Binaries{}, err
 	}

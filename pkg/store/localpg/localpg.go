@@ -85,7 +85,11 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 			s.release()
 		}
 	}()
-	if s.account, err = serverAccount(); err != nil {
+	existing := ""
+	if opts.Dir != "" {
+		existing = filepath.Join(opts.Dir, "data")
+	}
+	if s.account, err = serverAccount(existing); err != nil {
 		return nil, err
 	}
 	if err := s.acquireHome(); err != nil {

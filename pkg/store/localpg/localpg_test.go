@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -71,7 +73,7 @@ func start(t *testing.T, opts Options) *Server {
 // t.TempDir is not: its parent is 0700.
 func reachableDir(t *testing.T) string {
 	t.Helper()
-	a, err := serverAccount()
+	a, err := serverAccount("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,6 +231,34 @@ func TestAPersistentClusterKeepsItsData(t *testing.T) {
 	}
 }
 
+func TestAClusterStaysItsMakers(t *testing.T) {
+	t.Parallel()
+	nobody := newAccount(user.Lookup("nobody"))
+	if os.Geteuid() != 0 || nobody == nil {
+		t.Skip("only root chooses whom the server runs as")
+	}
+	dir := filepath.Join(reachableDir(t), "pg")
+	srv := start(t, Options{Dir: dir})
+	exec1(t, srv.URL("postgres"), "CREATE TABLE kept AS SELECT 'one' AS v")
+	if err := srv.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// As if it had been made on a machine without a user postgres, which was installed later.
+	err := filepath.WalkDir(filepath.Join(dir, "data"), func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(path, int(nobody.uid), int(nobody.gid)))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := start(t, Options{Dir: dir})
+	if got := query(t, again.URL("postgres"), "SELECT v FROM kept"); got != "one" {
+		t.Errorf("v = %q", got)
+	}
+	if again.account.name != "nobody" {
+		t.Errorf("the server runs as %s, want nobody, who owns the cluster", again.account.name)
+	}
+}
+
 func TestADirectoryHasOneOwner(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(reachableDir(t), "pg")
@@ -336,7 +366,7 @@ func TestKillingTheParentTakesTheServerAlong(t *testing.T) {
 
 func TestAnOrdinaryUserCanRunIt(t *testing.T) {
 	t.Parallel()
-	a, err := serverAccount()
+	a, err := serverAccount("")
 	if err != nil {
 		t.Fatal(err)
 	}
