@@ -33,10 +33,14 @@ func pathPatternFault(shape *patternShape, pattern string) (message, mend string
 	case pattern[0] == '#':
 		return "a leading # starts a comment in CODEOWNERS", "match the file by a wildcard, for example ?notes.md for #notes.md"
 	}
-	if fault := shape.parse(pattern); fault != faultNone {
+	switch fault := shape.parse(pattern); fault {
+	case faultNone:
+		return "", ""
+	case faultNegation:
+		return faultTexts[fault][0], "remove it; a requirement takes paths away with exclude"
+	default:
 		return faultTexts[fault][0], faultTexts[fault][1]
 	}
-	return "", ""
 }
 
 // mustCompilePaths compiles patterns that are written in this package.

@@ -320,21 +320,20 @@ func placesOf(text []byte) map[string]place {
 		key, at := keyPath(node, lines)
 		switch node.Kind {
 		case unstable.Table:
-			prefix = resolveArrays(key, counts)
+			prefix = resolveArrays(places, key, counts, at)
 			note(places, prefix, at)
 		case unstable.ArrayTable:
-			parent := resolveArrays(key, counts)
-			if n, seen := counts[parent]; seen {
-				// resolveArrays ended at the last element: step to the next one.
-				parent = strings.TrimSuffix(parent, "["+strconv.Itoa(n-1)+"]")
+			parents, name := "", key
+			if cut := strings.LastIndex(key, "\x00"); cut >= 0 {
+				parents, name = resolveArrays(places, key[:cut], counts, at), key[cut+1:]
 			}
-			note(places, parent, at)
-			prefix = elementKey(parent, counts[parent])
-			counts[parent]++
+			array := joinKey(parents, name)
+			note(places, array, at)
+			prefix = elementKey(array, counts[array])
+			counts[array]++
 			note(places, prefix, at)
 		case unstable.KeyValue:
-			full := joinKey(prefix, key)
-			note(places, full, at)
+			full := resolveDotted(places, prefix, key, at)
 			noteValue(places, full, node.Value(), at, lines)
 		}
 	}
@@ -342,11 +341,13 @@ func placesOf(text []byte) map[string]place {
 }
 
 // resolveArrays rewrites "a.b" to "a[2].b" where a is an array of tables: in
-// TOML a later header speaks of the last element.
-func resolveArrays(key string, counts map[string]int) string {
+// TOML a later header speaks of the last element. It notes the tables on the
+// way, which no other line may write.
+func resolveArrays(places map[string]place, key string, counts map[string]int, at place) string {
 	out := ""
 	for part := range strings.SplitSeq(key, "\x00") {
 		out = joinKey(out, part)
+		note(places, out, at)
 		if n := counts[out]; n > 0 {
 			out = elementKey(out, n-1)
 		}
@@ -354,8 +355,16 @@ func resolveArrays(key string, counts map[string]int) string {
 	return out
 }
 
+// resolveDotted notes every table of a dotted key, and the key itself.
+func resolveDotted(places map[string]place, prefix, key string, at place) string {
+	for part := range strings.SplitSeq(key, "\x00") {
+		prefix = joinKey(prefix, part)
+		note(places, prefix, at)
+	}
+	return prefix
+}
+
 func joinKey(prefix, key string) string {
-	key = strings.ReplaceAll(key, "\x00", ".")
 	if prefix == "" {
 		return key
 	}
@@ -393,8 +402,7 @@ func noteValue(places map[string]place, key string, value *unstable.Node, at pla
 				continue
 			}
 			name, here := keyPath(child, lines)
-			full := joinKey(key, name)
-			note(places, full, here)
+			full := resolveDotted(places, key, name, here)
 			noteValue(places, full, child.Value(), here, lines)
 		}
 	}
