@@ -100,7 +100,8 @@ func lockScope(ctx context.Context, tx pgx.Tx, w AuthorityWork, wait time.Durati
 	return err
 }
 
-// scopeEpoch makes the installation known and returns its epoch, advanced when the change is installation-wide.
+// scopeEpoch makes the installation known and returns its epoch, advanced when the change is installation-wide: also that of
+// an installation that was not known, whose epoch everybody took for 1.
 func scopeEpoch(ctx context.Context, tx pgx.Tx, w AuthorityWork) (Epoch, error) {
 	advance := 0
 	if w.Scope == ScopeInstallation {
@@ -109,7 +110,7 @@ func scopeEpoch(ctx context.Context, tx pgx.Tx, w AuthorityWork) (Epoch, error) 
 	var epoch Epoch
 	err := tx.QueryRow(ctx, `
 		-- name: AdvanceEpoch
-		INSERT INTO installation AS i (installation_id, account_login) VALUES ($1, $2)
+		INSERT INTO installation AS i (installation_id, account_login, authority_epoch) VALUES ($1, $2, 1 + $3::bigint)
 		ON CONFLICT (installation_id) DO UPDATE SET
 			authority_epoch = i.authority_epoch + $3,
 			account_login = CASE WHEN excluded.account_login <> '' THEN excluded.account_login ELSE i.account_login END,

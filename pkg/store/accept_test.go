@@ -236,12 +236,12 @@ func TestAcceptAuthority(t *testing.T) {
 		accept(t, b, "d1", team)
 		accept(t, b, "d2", push("main"))
 		accept(t, b, "d3", store.AuthorityWork{Installation: 1, Scope: store.ScopeRepository, Repository: 11, FullName: "acme/web", Reason: "label.edited"})
-		if e := b.db.QueryInt("SELECT authority_epoch FROM installation"); e != 1 {
-			t.Errorf("epoch %d after the first installation-wide event made it known, want 1", e)
+		if e := b.db.QueryInt("SELECT authority_epoch FROM installation"); e != 2 {
+			t.Errorf("epoch %d after the first installation-wide event made it known, want 2: work of an unknown installation is queued at 1", e)
 		}
 		accept(t, b, "d4", team)
-		if e := b.db.QueryInt("SELECT authority_epoch FROM installation"); e != 2 {
-			t.Errorf("epoch %d, want 2", e)
+		if e := b.db.QueryInt("SELECT authority_epoch FROM installation"); e != 3 {
+			t.Errorf("epoch %d, want 3", e)
 		}
 		if n := b.db.QueryInt("SELECT count(*) FROM authority"); n != 3 {
 			t.Errorf("%d authority rows, want 3", n)

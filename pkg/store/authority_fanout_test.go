@@ -43,8 +43,8 @@ func TestSplitInstallationRows(t *testing.T) {
 		if err := b.fanout.SplitInstallation(t.Context(), a, []store.RepositoryRef{{ID: 11, FullName: "acme/web"}, {ID: 10, FullName: "acme/api"}}); err != nil {
 			t.Fatal(err)
 		}
-		if n := b.db.QueryInt("SELECT count(*) FROM authority WHERE scope = 'repository' AND epoch = 2 AND delivery_id = 'a2' AND reason = 'team.edited'"); n != 2 {
-			t.Errorf("%d repository rows of epoch 2, want 2", n)
+		if n := b.db.QueryInt("SELECT count(*) FROM authority WHERE scope = 'repository' AND epoch = 3 AND delivery_id = 'a2' AND reason = 'team.edited'"); n != 2 {
+			t.Errorf("%d repository rows of epoch 3, want 2", n)
 		}
 		if n := b.db.QueryInt("SELECT count(*) FROM authority WHERE scope = 'installation'"); n != 0 {
 			t.Errorf("the installation row stayed")
@@ -68,6 +68,14 @@ func TestSplitInstallationRows(t *testing.T) {
 		next := b.claimAuthority(t)
 		if next.Page != 5 || next.Generation != 2 || next.PassGeneration != 1 || next.Epoch != 2 || next.FullName != "acme/renamed" {
 			t.Errorf("the pass goes on as %+v", next)
+		}
+	})
+	t.Run("RG-166 RG-223 an installation-wide change advances the epoch also where the installation was not known", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.authority(t, "a1", store.AuthorityWork{Scope: store.ScopeInstallation})
+		if n := b.db.QueryInt("SELECT authority_epoch FROM installation"); n != 2 {
+			t.Errorf("epoch %d, want 2: work of an unknown installation was queued at 1", n)
 		}
 	})
 	t.Run("RG-215 a base push that is being accepted is seen by the split", func(t *testing.T) {
