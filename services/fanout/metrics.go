@@ -1,0 +1,107 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/countersign/countersign/pkg/daemon"
+	"github.com/countersign/countersign/pkg/retry"
+	"github.com/countersign/countersign/pkg/store"
+)
+
+// metrics of the fan-out. Every label is from a closed set (RG-474).
+type metrics struct {
+	passes       *prometheus.CounterVec
+	duration     *prometheus.HistogramVec
+	pulls        prometheus.Counter
+	repositories prometheus.Counter
+	rows         *prometheus.GaugeVec
+	oldest       prometheus.Gauge
+}
+
+var scopes = []store.Scope{store.ScopeInstallation, store.ScopeRepository, store.ScopeBase}
+
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		passes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "countersign_fanout_passes_total",
+			Help: "Passes over an authority change, by its scope and how the pass ended. superseded: the lease was lost or a newer event came.",
+		}, []string{"scope", "result"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "countersign_fanout_pass_seconds",
+			Help:    "Time from the claim of an authority change to the end of its pass.",
+			Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
+		}, []string{"scope"}),
+		pulls: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "countersign_fanout_pulls_queued_total",
+			Help: "Pull requests whose head was revoked and whose evaluation was queued because of an authority change.",
+		}),
+		repositories: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "countersign_fanout_repositories_queued_total",
+			Help: "Repositories that installation-wide changes were split into.",
+		}),
+		rows: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "countersign_fanout_authority_rows",
+			Help: "Authority changes that block publication, by state. parked: the target cannot be reached.",
+		}, []string{"state"}),
+		oldest: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "countersign_fanout_oldest_authority_age_seconds",
+			Help: "Age of the oldest authority change that is not parked. Nothing it covers is published meanwhile.",
+		}),
+	}
+	for _, scope := range scopes {
+		for _, result := range results {
+			m.passes.WithLabelValues(string(scope), string(result))
+		}
+	}
+	if r == nil {
+		return m, nil
+	}
+	var errs []error
+	for _, c := range []prometheus.Collector{m.passes, m.duration, m.pulls, m.repositories, m.rows, m.oldest} {
+		errs = append(errs, r.Register(c))
+	}
+	return m, errors.Join(errs...)
+}
+
+func (m *metrics) record(p *pass, d retry.Disposition, took time.Duration) {
+	scope := string(p.authority.Scope)
+	m.passes.WithLabelValues(scope, string(d.Result)).Inc()
+	m.duration.WithLabelValues(scope).Observe(took.Seconds())
+	m.pulls.Add(float64(p.pulls))
+	m.repositories.Add(float64(p.repositories))
+}
+
+// observeEvery is how old the backlog gauges may be.
+const observeEvery = 15 * time.Second
+
+// Observe keeps the backlog gauges fresh until ctx ends; it returns nil. A database that does not answer leaves the last values.
+func (s *Service) Observe(ctx context.Context) error {
+	tick := time.NewTicker(observeEvery)
+	defer tick.Stop()
+	for {
+		s.observe(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (s *Service) observe(ctx context.Context) {
+	b, err := s.deps.Store.ReadAuthorityBacklog(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.deps.Log.WarnContext(ctx, "backlog not read", daemon.KeyErr, err)
+		}
+		return
+	}
+	for state, n := range map[string]int{"due": b.Due, "leased": b.Leased, "waiting": b.Waiting, "parked": b.Parked} {
+		s.metrics.rows.WithLabelValues(state).Set(float64(n))
+	}
+	s.metrics.oldest.Set(b.OldestAge.Seconds())
+}
