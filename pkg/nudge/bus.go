@@ -53,6 +53,9 @@ type Bus struct {
 	mu sync.Mutex
 	// returned is closed and replaced each time the connection comes up.
 	returned chan struct{}
+	// complaint is why the last attempt failed, logged when it changes or after a minute.
+	complaint    string
+	complainedAt time.Time
 }
 
 // Connect returns a Bus at once, connected or not: NATS is dialled in the
@@ -144,6 +147,7 @@ func (b *Bus) options() ([]nats.Option, error) {
 		nats.CustomInboxPrefix(inboxPrefix(b.name)),
 		nats.ConnectHandler(func(*nats.Conn) { b.cameUp() }),
 		nats.ReconnectHandler(func(*nats.Conn) { b.cameUp() }),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { b.complain(err) }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { b.log.Warn("nats connection lost", "err", err) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { b.log.Warn("nats reported an error", "err", err) }),
 	}
@@ -246,7 +250,11 @@ func (b *Bus) Check(context.Context) error {
 	if b == nil || b.cfg.URL == "" {
 		return errors.New("COUNTERSIGN_NATS_URL is not set: work is found by polling only, the fast path is unavailable")
 	}
-	return fmt.Errorf("%w: work is found by polling only, the fast path is unavailable", ErrUnavailable)
+	why := "not reached yet"
+	if nc, _ := b.conn(); nc != nil && nc.LastError() != nil {
+		why = nc.LastError().Error()
+	}
+	return fmt.Errorf("%w (%s): work is found by polling only, the fast path is unavailable", ErrUnavailable, why)
 }
 
 // conn returns the connection, or nil before the background dial has made it.
@@ -273,8 +281,23 @@ func (b *Bus) cameUp() {
 	b.log.Info("nats connected")
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.complaint = ""
 	close(b.returned)
 	b.returned = make(chan struct{})
+}
+
+// complain logs why NATS cannot be reached. Attempts come several times a second.
+func (b *Bus) complain(err error) {
+	if err == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.complaint == err.Error() && time.Since(b.complainedAt) < time.Minute {
+		return
+	}
+	b.complaint, b.complainedAt = err.Error(), time.Now()
+	b.log.Warn("nats cannot be reached", "err", err)
 }
 
 // up returns a channel that closes the next time the connection comes up.

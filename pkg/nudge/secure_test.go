@@ -8,11 +8,15 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"log/slog"
 	"math/big"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -57,6 +61,79 @@ func TestCredentials(t *testing.T) {
 	}
 	defer bus.Close()
 	nudgetest.WaitConnected(t, bus)
+}
+
+// A key that the server does not know yet is mended on the server: nothing of ours need be restarted.
+func TestARefusedUserKeepsAsking(t *testing.T) {
+	t.Parallel()
+	user, public := keyPair(t, nkeys.CreateUser)
+	_, other := keyPair(t, nkeys.CreateUser)
+	seed, err := user.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &lines{}
+	admitting := func(port int, key string) *localnats.Server {
+		local, err := localnats.Start(t.Context(), localnats.Options{
+			Dir: t.TempDir(), Port: port, Log: slog.New(slog.NewTextHandler(log, nil)), Config: fmt.Sprintf("authorization { users = [ { nkey: %s } ] }\n", key),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(local.Close)
+		return local
+	}
+	refusing := admitting(0, other)
+	complaints := &lines{}
+	bus, err := nudge.Connect(t.Context(), nudge.Config{URL: refusing.URL(), NKeySeed: string(seed)},
+		nudge.Options{Name: "ingress", Log: slog.New(slog.NewTextHandler(complaints, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close()
+	// Two refusals by one server are where the library gives up by itself.
+	nudgetest.Eventually(t, "it was refused several times", func() bool { return log.count("authentication error") >= 4 })
+	if complaints.count("nats cannot be reached") != 1 {
+		t.Errorf("the refusals should make one log line:\n%s", complaints)
+	}
+	if err := bus.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "uthorization") {
+		t.Errorf("the check does not say why: %v", err)
+	}
+	u, err := url.Parse(refusing.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		t.Fatal(err)
+	}
+	refusing.Stop()
+	admitting(port, public)
+	nudgetest.WaitConnected(t, bus)
+}
+
+// lines is a log that tests count in.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *lines) count(s string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), s)
 }
 
 func TestTLS(t *testing.T) {
