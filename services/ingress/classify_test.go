@@ -189,12 +189,14 @@ func TestClassifyPush(t *testing.T) {
 		compare(t, classify(t, "push", with(push(orgPolicy(), "refs/heads/main"), "distinct_size", 1)), Work{Why: WhyNoPolicy})
 	})
 	unsure := map[string]func(obj) obj{
-		"forced":                     func(p obj) obj { return with(p, "forced", true) },
-		"no commits list":            func(p obj) obj { return with(p, "commits", nil) },
-		"commits is no list":         func(p obj) obj { return with(p, "commits", "x") },
-		"a commit is no object":      func(p obj) obj { return with(p, "commits", []any{1}) },
-		"a commit without paths":     func(p obj) obj { return with(p, "commits", []any{obj{"added": []string{}}}) },
-		"a path is no text":          func(p obj) obj { return with(p, "commits", []any{obj{"added": []any{1}, "modified": []any{}, "removed": []any{}}}) },
+		"forced":                 func(p obj) obj { return with(p, "forced", true) },
+		"no commits list":        func(p obj) obj { return with(p, "commits", nil) },
+		"commits is no list":     func(p obj) obj { return with(p, "commits", "x") },
+		"a commit is no object":  func(p obj) obj { return with(p, "commits", []any{1}) },
+		"a commit without paths": func(p obj) obj { return with(p, "commits", []any{obj{"added": []string{}}}) },
+		"a path is no text": func(p obj) obj {
+			return with(p, "commits", []any{obj{"added": []any{1}, "modified": []any{}, "removed": []any{}}})
+		},
 		"distinct_size above listed": func(p obj) obj { return with(p, "distinct_size", 2) },
 		"distinct_size is no number": func(p obj) obj { return with(p, "distinct_size", "1") },
 	}
