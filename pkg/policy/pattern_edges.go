@@ -1,6 +1,9 @@
 package policy
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+	"math/bits"
+)
 
 // nameEdges is the literal edges of a trie: (node, name) → child. It is one table
 // for all nodes, so that a node costs nothing and a search is one probe.
@@ -41,16 +44,22 @@ func newNameEdges(edges, names int) nameEdges {
 // hashName is computed once for a name and used with every node.
 func (e *nameEdges) hashName(name string) uint64 { return maphash.String(e.seed, name) }
 
+// edgeHash spreads the hash of a name over the nodes.
 func edgeHash(node uint32, nameHash uint64) uint32 {
-	const odd = 0x9e3779b97f4a7c15
-	return uint32(((nameHash + uint64(node)) * odd) >> 32)
+	const golden = 0x9e3779b97f4a7c15
+	return uint32(((nameHash + uint64(node)) * golden) >> 32)
+}
+
+// home is where a search starts: the high bits, which the multiplication mixes best.
+func (e *nameEdges) home(hash uint32) uint32 {
+	return hash >> (32 - bits.TrailingZeros32(uint32(len(e.slots))))
 }
 
 // find returns the child; 0 is none.
 func (e *nameEdges) find(node uint32, name string, nameHash uint64) uint32 {
 	hash := edgeHash(node, nameHash)
 	mask := uint32(len(e.slots) - 1)
-	for at := hash & mask; e.slots[at].edge != 0; at = (at + 1) & mask {
+	for at := e.home(hash); e.slots[at].edge != 0; at = (at + 1) & mask {
 		if e.slots[at].hash != hash {
 			continue
 		}
@@ -81,7 +90,7 @@ func (e *nameEdges) add(node uint32, name string, nameHash uint64, child uint32)
 
 func (e *nameEdges) put(slot edgeSlot) {
 	mask := uint32(len(e.slots) - 1)
-	at := slot.hash & mask
+	at := e.home(slot.hash)
 	for e.slots[at].edge != 0 {
 		at = (at + 1) & mask
 	}

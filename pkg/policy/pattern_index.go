@@ -19,6 +19,7 @@ type patternIndex struct {
 	globIn  map[uint64]uint32 // node<<32 | glob → child
 	texts   []string          // by number of glob
 	pending []globEdge        // edges to be sealed
+	before  []patternStep     // the pattern added last
 	sets    []globSet         // by patternNode.globs
 }
 
@@ -34,6 +35,12 @@ type patternNode struct {
 	globs uint32 // 1 + index in sets; 0 is none
 	loop  bool   // this is a "**": once reached it stays
 	named bool   // has a child by literal name
+}
+
+// patternStep is a segment and the node that it led to.
+type patternStep struct {
+	segment patternSegment
+	node    uint32
 }
 
 type globEdge struct {
@@ -55,9 +62,26 @@ func (x *patternIndex) add(shape *patternShape, rule uint32) {
 	}
 	at := uint32(0)
 	x.nodes[at].reach = rule
-	for _, segment := range shape.segments {
-		at = x.step(at, segment)
+	// Neighbours in a file often start alike: no search for what they share.
+	shared := 0
+	for shared < len(shape.segments) && shared < len(x.before) && shape.segments[shared] == x.before[shared].segment {
+		at = x.before[shared].node
 		x.nodes[at].reach = rule
+		shared++
+	}
+	x.before = x.before[:shared]
+	created := false
+	for _, segment := range shape.segments[shared:] {
+		child := uint32(0)
+		if !created { // a new node has no children
+			child = x.child(at, segment)
+		}
+		if created = child == 0; created {
+			child = x.create(at, segment)
+		}
+		at = child
+		x.nodes[at].reach = rule
+		x.before = append(x.before, patternStep{segment: segment, node: at})
 	}
 	switch node := &x.nodes[at]; shape.tail {
 	case tailSelf:
@@ -69,49 +93,48 @@ func (x *patternIndex) add(shape *patternShape, rule uint32) {
 	}
 }
 
-// step returns the child of a node by a segment, and makes it if need be.
-func (x *patternIndex) step(at uint32, segment patternSegment) uint32 {
-	next := uint32(len(x.nodes))
+// child returns the child of a node by a segment; 0 is none.
+func (x *patternIndex) child(at uint32, segment patternSegment) uint32 {
 	switch segment.kind {
 	case segmentAny:
-		if child := x.nodes[at].any; child != 0 {
-			return child
-		}
-		x.nodes[at].any = next
+		return x.nodes[at].any
 	case segmentDeep:
-		if child := x.nodes[at].deep; child != 0 {
-			return child
-		}
-		x.nodes[at].deep = next
+		return x.nodes[at].deep
 	case segmentGlob:
-		glob := numberOf(x.globs, segment.text)
-		if int(glob) == len(x.texts) {
-			x.texts = append(x.texts, segment.text)
-		}
-		if child, ok := x.globIn[edgeKey(at, glob)]; ok {
-			return child
-		}
+		return x.globIn[edgeKey(at, x.globNumber(segment.text))]
+	default:
+		return x.names.find(at, segment.text, x.names.hashName(segment.text))
+	}
+}
+
+// create makes the child that child did not find.
+func (x *patternIndex) create(at uint32, segment patternSegment) uint32 {
+	next := uint32(len(x.nodes))
+	x.nodes = append(x.nodes, patternNode{loop: segment.kind == segmentDeep})
+	switch node := &x.nodes[at]; segment.kind {
+	case segmentAny:
+		node.any = next
+	case segmentDeep:
+		node.deep = next
+	case segmentGlob:
+		glob := x.globNumber(segment.text)
 		x.globIn[edgeKey(at, glob)] = next
 		x.pending = append(x.pending, globEdge{node: at, glob: glob, child: next})
 	default:
-		hash := x.names.hashName(segment.text)
-		if child := x.names.find(at, segment.text, hash); child != 0 {
-			return child
-		}
-		x.names.add(at, segment.text, hash, next)
-		x.nodes[at].named = true
+		node.named = true
+		x.names.add(at, segment.text, x.names.hashName(segment.text), next)
 	}
-	x.nodes = append(x.nodes, patternNode{loop: segment.kind == segmentDeep})
 	return next
 }
 
-func numberOf(numbers map[string]uint32, text string) uint32 {
-	n, ok := numbers[text]
+func (x *patternIndex) globNumber(text string) uint32 {
+	number, ok := x.globs[text]
 	if !ok {
-		n = uint32(len(numbers))
-		numbers[text] = n
+		number = uint32(len(x.texts))
+		x.globs[text] = number
+		x.texts = append(x.texts, text)
 	}
-	return n
+	return number
 }
 
 func edgeKey(node, name uint32) uint64 { return uint64(node)<<32 | uint64(name) }
@@ -134,5 +157,5 @@ func (x *patternIndex) seal() {
 		x.nodes[x.pending[first].node].globs = uint32(len(x.sets))
 		first = last
 	}
-	x.pending, x.globs, x.globIn = nil, nil, nil
+	x.pending, x.globs, x.globIn, x.before = nil, nil, nil, nil
 }
