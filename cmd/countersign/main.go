@@ -20,6 +20,7 @@ import (
 var commands = []func() *cobra.Command{
 	newPolicyCommand,
 	newEvaluateCommand,
+	newDevCommand,
 	newOwnersCommand,
 }
 

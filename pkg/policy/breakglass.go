@@ -89,7 +89,7 @@ func (g *glass) forms(comments []Comment) (requests, confirms []glassComment) {
 		if !confirm && !strings.HasPrefix(body, breakGlassRequest) {
 			continue
 		}
-		if i > 0 && sorted[i-1].ID == c.ID {
+		if i > 0 && sorted[i-1].ID == c.ID || i+1 < len(sorted) && sorted[i+1].ID == c.ID {
 			continue // listed twice: the state of one of them is wrong, so neither counts
 		}
 		form, reason := parseGlass(c, body, confirm)
