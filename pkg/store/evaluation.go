@@ -186,6 +186,9 @@ type FollowUp struct {
 func (s *Store) CompleteEvaluation(ctx context.Context, ev Evaluation, followUps []FollowUp) (done int, err error) {
 	numbers, generations := ev.rowArrays()
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		if err := lockPulls(ctx, tx, ev.Head, numbers); err != nil {
+			return err
+		}
 		var ok bool
 		if err := tx.QueryRow(ctx, `
 			-- name: FreeEvaluation
@@ -259,7 +262,11 @@ func (s *Store) DeferEvaluation(ctx context.Context, ev Evaluation, delay time.D
 // transaction: the head is revoked again before anybody evaluates it. It is what an old epoch (P8), an unconfirmed intent and
 // a recheck that found a difference come to. Errors: ErrLeaseLost, ErrSuperseded.
 func (s *Store) RequeueEvaluation(ctx context.Context, ev Evaluation, reason string) error {
+	numbers, _ := ev.rowArrays()
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		if err := lockPulls(ctx, tx, ev.Head, numbers); err != nil {
+			return err
+		}
 		var generation Generation
 		if err := tx.QueryRow(ctx, `
 			-- name: RequeueHead
@@ -290,6 +297,9 @@ func (s *Store) RequeueEvaluation(ctx context.Context, ev Evaluation, reason str
 // stale (RG-268). It keeps the trigger's delivery and reason. Errors: ErrLeaseLost, ErrSuperseded.
 func (s *Store) AdvanceEvaluation(ctx context.Context, ev Evaluation, facts []PullFact) error {
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		if err := lockPulls(ctx, tx, ev.Head, factNumbers(facts)); err != nil {
+			return err
+		}
 		var ok bool
 		if err := tx.QueryRow(ctx, `
 			-- name: LockEvaluation

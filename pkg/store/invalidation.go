@@ -165,6 +165,9 @@ func (s *Store) RenewInvalidation(ctx context.Context, inv Invalidation, ttl tim
 // (RG-191). Every evaluation waiting on the head becomes due now. It returns how many wait. Errors: ErrLeaseLost, ErrSuperseded.
 func (s *Store) CompleteInvalidation(ctx context.Context, inv Invalidation, candidates []PullFact) (due int, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		if err := lockPulls(ctx, tx, inv.Head, factNumbers(candidates)); err != nil {
+			return err
+		}
 		var ok bool
 		if err := tx.QueryRow(ctx, `
 			-- name: CompleteInvalidation

@@ -80,6 +80,27 @@ func factColumns(w queueing, facts []PullFact) pgx.NamedArgs {
 	}
 }
 
+func factNumbers(facts []PullFact) []int32 {
+	numbers := make([]int32, len(facts))
+	for i, f := range facts {
+		numbers[i] = int32(f.Number) //nolint:gosec // pull numbers are validated positive ints
+	}
+	return numbers
+}
+
+// lockPulls takes the pull requests' rows before their head's: the order in which acceptance takes them. The other way round
+// two of them would wait for each other until Postgres breaks the deadlock, a second later.
+func lockPulls(ctx context.Context, tx pgx.Tx, key HeadKey, numbers []int32) error {
+	_, err := tx.Exec(ctx, `
+		-- name: LockPulls
+		SELECT FROM pull WHERE installation_id = $1 AND repository_id = $2 AND number = ANY ($3::integer[])
+		ORDER BY number FOR NO KEY UPDATE`, key.Installation, key.Repository, numbers)
+	if err != nil {
+		return fmt.Errorf("lock pull requests: %w", err)
+	}
+	return nil
+}
+
 // seenFacts upserts the pull requests of the facts; every statement that queues begins with it.
 const seenFacts = `
 WITH fact AS (

@@ -1,0 +1,253 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/countersign/countersign/deploy/postgres"
+	"github.com/countersign/countersign/pkg/daemon"
+	"github.com/countersign/countersign/pkg/store"
+	"github.com/countersign/countersign/services/evaluator"
+	"github.com/countersign/countersign/services/fanout"
+	"github.com/countersign/countersign/services/ingress"
+	"github.com/countersign/countersign/services/invalidator"
+)
+
+// Services are the five, in the order in which work flows through them.
+var Services = []string{"ingress", "invalidator", "fanout", "evaluator"}
+
+// Options are what a whole system needs. The zero value lacks a database and a GitHub.
+type Options struct {
+	// RoleURL gives the database URL of a role of deploy/postgres/roles.sql.
+	RoleURL func(role string) string
+	// Environ are further COUNTERSIGN_ variables for every service, as production would set them.
+	Environ map[string]string
+	// Replicas is how many of each service run; absent means one.
+	Replicas map[string]int
+	// Ingress is where the first ingress listens; further replicas take a free port. Nil: a free port of 127.0.0.1.
+	Ingress net.Listener
+	// Log receives every service's log lines; nil discards them.
+	Log io.Writer
+}
+
+// System is a running Countersign.
+type System struct {
+	opts Options
+	ctx  context.Context
+
+	mu       sync.Mutex
+	replicas []*replica
+	ingress  []string
+}
+
+// replica is one running service.
+type replica struct {
+	service string
+	runtime *daemon.Runtime
+	stop    context.CancelFunc
+	done    chan struct{}
+	err     error
+}
+
+// Prepare migrates the database behind ownerURL and applies the roles. It may run twice. audit installs the lease grant audit.
+func Prepare(ctx context.Context, ownerURL string, audit bool) error {
+	if err := store.Migrate(ctx, ownerURL, postgres.RolesSQL, time.Minute); err != nil {
+		return err
+	}
+	if audit {
+		return store.InstallGrantAudit(ctx, ownerURL)
+	}
+	return nil
+}
+
+// Start runs every replica. It returns when all of them were started; Ready tells when they are ready.
+func Start(ctx context.Context, opts Options) (*System, error) {
+	if opts.Log == nil {
+		opts.Log = io.Discard
+	}
+	s := &System{opts: opts, ctx: context.WithoutCancel(ctx)}
+	for _, service := range Services {
+		for range max(1, opts.Replicas[service]) {
+			if err := s.StartReplica(service); err != nil {
+				return nil, errors.Join(err, s.Stop(ctx))
+			}
+		}
+	}
+	return s, nil
+}
+
+// StartReplica adds one more replica of a service.
+func (s *System) StartReplica(service string) error {
+	start, ok := starters[service]
+	if !ok {
+		return fmt.Errorf("start %q: not one of %v", service, Services)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return start(s)
+}
+
+var starters = map[string]func(*System) error{
+	"ingress": func(s *System) error {
+		listener := s.opts.Ingress
+		s.opts.Ingress = nil
+		if listener == nil {
+			var err error
+			if listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+				return err
+			}
+		}
+		s.ingress = append(s.ingress, "http://"+listener.Addr().String())
+		return run(s, "ingress", func(c *ingress.Config) { c.Listener = listener }, ingress.Run)
+	},
+	"invalidator": func(s *System) error { return run(s, "invalidator", func(*invalidator.Config) {}, invalidator.Run) },
+	"fanout":      func(s *System) error { return run(s, "fanout", func(*fanout.Config) {}, fanout.Run) },
+	"evaluator":   func(s *System) error { return run(s, "evaluator", func(*evaluator.Config) {}, evaluator.Run) },
+}
+
+// run configures one replica from variables and starts it.
+func run[C any](s *System, service string, adjust func(*C), serve func(context.Context, *daemon.Runtime, C) error) error {
+	type all struct {
+		Daemon  daemon.Config
+		Service C
+	}
+	number := 1
+	for _, r := range s.replicas {
+		if r.service == service {
+			number++
+		}
+	}
+	cfg, err := daemon.LoadWith[all](daemon.LoadOptions{Known: Known()}, nil, s.environ(service, number))
+	if err != nil {
+		return fmt.Errorf("configure %s: %w", service, err)
+	}
+	adjust(&cfg.Service)
+	ctx, stop := context.WithCancel(s.ctx)
+	rt, err := daemon.NewRuntime(ctx, daemon.RuntimeOptions{
+		Service: service, Config: cfg.Daemon, Secrets: daemon.SecretsOf(cfg), Output: s.opts.Log, ProcessMetrics: len(s.replicas) == 0,
+	})
+	if err != nil {
+		stop()
+		return fmt.Errorf("start %s: %w", service, err)
+	}
+	r := &replica{service: service, runtime: rt, stop: stop, done: make(chan struct{})}
+	s.replicas = append(s.replicas, r)
+	go func() {
+		defer close(r.done)
+		r.err = errors.Join(serve(ctx, rt, cfg.Service), rt.Close(context.WithoutCancel(ctx)))
+	}()
+	return nil
+}
+
+// Known are every service's configuration structs: in one process, each ignores the others' variables.
+func Known() []any {
+	return []any{daemon.Config{}, ingress.Config{}, invalidator.Config{}, fanout.Config{}, evaluator.Config{}}
+}
+
+func (s *System) environ(service string, number int) []string {
+	vars := maps.Clone(s.opts.Environ)
+	if vars == nil {
+		vars = map[string]string{}
+	}
+	vars["COUNTERSIGN_DATABASE_URL"] = s.opts.RoleURL("countersign_" + service)
+	vars["COUNTERSIGN_OPERATOR_LISTEN"] = ""
+	vars["COUNTERSIGN_REPLICA"] = fmt.Sprintf("%s-%d", service, number)
+	var environ []string
+	for _, k := range slices.Sorted(maps.Keys(vars)) {
+		environ = append(environ, k+"="+vars[k])
+	}
+	return environ
+}
+
+// IngressURLs are the webhook addresses of the ingress replicas, without the path.
+func (s *System) IngressURLs() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.ingress)
+}
+
+// Operator serves health, metrics and identity of every replica.
+func (s *System) Operator() http.Handler {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	runtimes := make([]*daemon.Runtime, 0, len(s.replicas))
+	for _, r := range s.replicas {
+		runtimes = append(runtimes, r.runtime)
+	}
+	return daemon.OperatorHandler(runtimes...)
+}
+
+// Ready waits until every replica is ready, or says what is missing when ctx ends.
+func (s *System) Ready(ctx context.Context) error {
+	for {
+		missing := s.missing(ctx)
+		if missing == nil {
+			return nil
+		}
+		timer := time.NewTimer(50 * time.Millisecond)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("wait until ready: %w", missing)
+		case <-timer.C:
+		}
+	}
+}
+
+func (s *System) missing(ctx context.Context) error {
+	s.mu.Lock()
+	replicas := slices.Clone(s.replicas)
+	s.mu.Unlock()
+	for _, r := range replicas {
+		select {
+		case <-r.done:
+			return fmt.Errorf("%s ended: %w", r.service, r.err)
+		default:
+		}
+		if findings, worst := r.runtime.Health.Ready(ctx); worst != daemon.StatusOK {
+			return fmt.Errorf("%s is not ready: %v", r.service, findings)
+		}
+	}
+	return nil
+}
+
+// StopService drains every replica of a service, as a SIGTERM would, and forgets them.
+func (s *System) StopService(ctx context.Context, service string) error {
+	s.mu.Lock()
+	var stopping, staying []*replica
+	for _, r := range s.replicas {
+		if service == "" || r.service == service {
+			stopping = append(stopping, r)
+		} else {
+			staying = append(staying, r)
+		}
+	}
+	s.replicas = staying
+	s.mu.Unlock()
+	for _, r := range stopping {
+		r.stop()
+	}
+	var errs []error
+	for _, r := range stopping {
+		select {
+		case <-r.done:
+			if r.err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", r.service, r.err))
+			}
+		case <-ctx.Done():
+			errs = append(errs, fmt.Errorf("%s did not stop: %w", r.service, context.Cause(ctx)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Stop drains everything. It may run twice.
+func (s *System) Stop(ctx context.Context) error { return s.StopService(ctx, "") }
