@@ -174,6 +174,31 @@ func TestParkAuthority(t *testing.T) {
 	})
 }
 
+func TestWakeParked(t *testing.T) {
+	t.Parallel()
+	t.Run("P14 what a listing shows again is due at once, and nothing else is", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		for id, name := range map[store.RepositoryID]string{10: "acme/api", 11: "acme/web", 12: "acme/docs"} {
+			b.authority(t, store.DeliveryID(name), store.AuthorityWork{Scope: store.ScopeRepository, Repository: id, FullName: name})
+		}
+		for range 2 {
+			if _, err := b.fanout.ParkAuthority(t.Context(), b.claimAuthority(t), time.Hour, time.Hour, "not found"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.db.Exec("UPDATE authority SET available_at = now() + interval '1 hour'")
+		woken, err := b.reconciler.WakeParked(t.Context(), 1, []store.RepositoryID{10, 12})
+		parked := b.db.QueryInt("SELECT count(*) FROM authority WHERE parked_at IS NOT NULL AND repository_id IN (10, 12)")
+		if err != nil || int64(woken) != parked {
+			t.Errorf("woke %d, %v; %d of the listed were parked", woken, err, parked)
+		}
+		if n := b.db.QueryInt("SELECT count(*) FROM authority WHERE available_at <= now() AND (parked_at IS NULL OR repository_id = 11)"); n != 0 {
+			t.Errorf("%d others were woken", n)
+		}
+	})
+}
+
 func TestElectDue(t *testing.T) {
 	t.Parallel()
 	t.Run("RG-400 replicas share one rhythm, and a look that was asked for is due at once", func(t *testing.T) {

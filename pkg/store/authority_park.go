@@ -23,6 +23,29 @@ func (s *Store) ParkAuthority(ctx context.Context, a Authority, first, most time
 	return time.Duration(secs * float64(time.Second)), rowError(err, ErrLeaseLost, "park %s", a)
 }
 
+// WakeParked makes parked work due now whose target a listing has just shown to be there again: the installation's own, and that
+// of the given repositories (P14). It returns how many rows it woke. It may run twice.
+func (s *Store) WakeParked(ctx context.Context, i InstallationID, repositories []RepositoryID) (int, error) {
+	ids := make([]int64, len(repositories))
+	for n, r := range repositories {
+		ids[n] = int64(r)
+	}
+	var woken int
+	err := s.queryOne(ctx, `
+		-- name: WakeParked
+		WITH woken AS (
+			UPDATE authority SET available_at = now()
+			WHERE installation_id = $1 AND parked_at IS NOT NULL AND available_at > now()
+				AND (scope = 'installation' OR repository_id = ANY ($2::bigint[]))
+			RETURNING 1
+		)
+		SELECT count(*) FROM woken`, []any{i, ids}, &woken)
+	if err != nil {
+		return 0, fmt.Errorf("wake parked work of installation %d: %w", i, err)
+	}
+	return woken, nil
+}
+
 // FinishAuthority ends a pass that has nothing to queue (an archived repository, the organization's policy repository).
 // A newer change that arrived during the pass starts its own. Errors: ErrLeaseLost. It may run twice.
 func (s *Store) FinishAuthority(ctx context.Context, a Authority) error {
