@@ -1,0 +1,55 @@
+package reconciler
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/countersign/countersign/pkg/daemon"
+	"github.com/countersign/countersign/pkg/ghclient"
+	"github.com/countersign/countersign/pkg/nudge"
+	"github.com/countersign/countersign/pkg/store"
+)
+
+// Config is what the reconciler is told by its operator.
+type Config struct {
+	Store    store.Config
+	Nudge    nudge.Config
+	GitHub   ghclient.Config
+	Identity daemon.IdentityConfig
+
+	Interval      time.Duration `env:"COUNTERSIGN_RECONCILE_INTERVAL" envDefault:"300s" desc:"Time between two scans of every open pull request. A lost webhook is made good within one interval and the recheck age."`
+	Recheck       time.Duration `env:"COUNTERSIGN_RECONCILE_RECHECK" envDefault:"900s" desc:"Age from which an unchanged pull request is evaluated again though no event asked for it. Lower costs GitHub requests for every open pull request."`
+	RetentionDays int           `env:"COUNTERSIGN_DELIVERY_RETENTION_DAYS" envDefault:"30" desc:"Days that delivery ids and finished heads are kept. A webhook redelivered after them counts as new."`
+
+	// ScanEvery, when not zero, replaces Interval and is not validated: for tests and for the development command.
+	ScanEvery time.Duration
+}
+
+// Validate refuses values that parse and cannot work.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Interval < time.Minute || c.Interval > 24*time.Hour {
+		errs = append(errs, fmt.Errorf("COUNTERSIGN_RECONCILE_INTERVAL: %s is outside 60s to 24h", c.Interval)) // RG-427
+	}
+	if c.Recheck < 0 || c.Recheck > 30*24*time.Hour {
+		errs = append(errs, fmt.Errorf("COUNTERSIGN_RECONCILE_RECHECK: %s is outside 0s to 720h", c.Recheck))
+	}
+	if c.RetentionDays < 1 || c.RetentionDays > 3650 {
+		errs = append(errs, fmt.Errorf("COUNTERSIGN_DELIVERY_RETENTION_DAYS: %d is outside 1 to 3650", c.RetentionDays)) // RG-428
+	}
+	return errors.Join(errs...)
+}
+
+// every is the time between two scans.
+func (c Config) every() time.Duration {
+	if c.ScanEvery > 0 {
+		return c.ScanEvery
+	}
+	return c.Interval
+}
+
+// lease is how long an election lasts without a heartbeat (RG-408).
+func (c Config) lease() time.Duration { return max(300*time.Second, 2*c.every()) }
+
+func (c Config) retention() time.Duration { return time.Duration(c.RetentionDays) * 24 * time.Hour }
