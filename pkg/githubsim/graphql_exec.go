@@ -17,6 +17,7 @@ import (
 type node struct {
 	typ    string
 	fields map[string]any
+	edge   map[string]any // what the edge of a connection adds to it
 }
 
 type args = map[string]any

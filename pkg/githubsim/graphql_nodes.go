@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -15,7 +16,7 @@ import (
 const blobTextLimit = 512_000
 
 func (e *execution) root() *node {
-	return &node{"Query", map[string]any{
+	return &node{typ: "Query", fields: map[string]any{
 		"repository":   func(a args) any { return e.findRepository(a) },
 		"organization": func(a args) any { return e.findOrganization(a) },
 		"rateLimit":    func(args) any { return e.rateLimit() },
@@ -24,7 +25,7 @@ func (e *execution) root() *node {
 
 func (e *execution) rateLimit() *node {
 	b := e.c.s.budget(e.c.budgetKey())
-	return &node{"RateLimit", map[string]any{
+	return &node{typ: "RateLimit", fields: map[string]any{
 		"cost": 1, "limit": b.limit, "nodeCount": 1, "remaining": b.remaining(), "resetAt": stamp(b.reset), "used": b.used,
 	}}
 }
@@ -58,7 +59,7 @@ func (e *execution) repository(r *repo) *node {
 	if r == nil {
 		return nil
 	}
-	return &node{"Repository", map[string]any{
+	return &node{typ: "Repository", fields: map[string]any{
 		"id": nodeID("R", r.id), "databaseId": int32OrNil(r.id), "name": r.name, "nameWithOwner": e.c.w.fullName(r), "isPrivate": r.private, "isArchived": r.archived,
 		"isFork": r.parentID != 0, "isEmpty": len(r.branches) == 0, "url": e.x.repoHTML(r), "owner": e.actor(r.ownerID),
 		"defaultBranchRef": func(args) any { return e.ref(r, r.defaultBranch) },
@@ -83,7 +84,7 @@ func (e *execution) ref(r *repo, branch string) *node {
 	if sha == "" {
 		return nil
 	}
-	return &node{"Ref", map[string]any{
+	return &node{typ: "Ref", fields: map[string]any{
 		"id": "REF_" + branch, "name": branch, "prefix": "refs/heads/", "target": func(args) any { return e.commit(r, e.c.s.objects.commits[sha]) },
 	}}
 }
@@ -91,7 +92,7 @@ func (e *execution) ref(r *repo, branch string) *node {
 func (e *execution) gitNode(typ string, r *repo, sha string, fields map[string]any) *node {
 	fields["oid"], fields["abbreviatedOid"], fields["id"] = sha, sha[:7], typ[:1]+"_"+sha
 	fields["repository"] = func(args) any { return e.repository(r) }
-	return &node{typ, fields}
+	return &node{typ: typ, fields: fields}
 }
 
 func (e *execution) commit(r *repo, c *commit) *node {
@@ -100,6 +101,7 @@ func (e *execution) commit(r *repo, c *commit) *node {
 	}
 	return e.gitNode("Commit", r, c.sha, map[string]any{
 		"committedDate": stamp(c.when), "message": c.message, "tree": func(args) any { return e.tree(r, c.tree, "") },
+		"file": func(a args) any { return e.need(r, "contents", func() any { return e.fileOf(r, c, a) }) },
 	})
 }
 
@@ -107,18 +109,31 @@ func (e *execution) tree(r *repo, sha, path string) *node {
 	return e.gitNode("Tree", r, sha, map[string]any{"entries": func(args) any {
 		list := []*node{}
 		for _, one := range e.c.s.objects.trees[sha] {
-			mode, _ := strconv.ParseInt(one.mode, 8, 32)
-			kind := map[string]string{"40000": "tree", "160000": "commit"}[one.mode]
-			if kind == "" {
-				kind = "blob"
-			}
-			full := strings.TrimPrefix(path+"/"+one.name, "/")
-			list = append(list, &node{"TreeEntry", map[string]any{
-				"name": one.name, "path": full, "oid": one.sha, "mode": mode, "type": kind, "object": func(args) any { return e.entry(r, one, full) },
-			}})
+			list = append(list, e.treeEntry(r, one, strings.TrimPrefix(path+"/"+one.name, "/")))
 		}
 		return list
 	}})
+}
+
+func (e *execution) treeEntry(r *repo, one treeEntry, path string) *node {
+	mode, _ := strconv.ParseInt(one.mode, 8, 32)
+	kind := map[string]string{"40000": "tree", "160000": "commit"}[one.mode]
+	if kind == "" {
+		kind = "blob"
+	}
+	return &node{typ: "TreeEntry", fields: map[string]any{
+		"name": one.name, "path": path, "oid": one.sha, "mode": mode, "type": kind, "object": func(args) any { return e.entry(r, one, path) },
+	}}
+}
+
+// fileOf is the entry at a path of a commit, null when there is none.
+func (e *execution) fileOf(r *repo, c *commit, a args) any {
+	path := strings.Trim(fmt.Sprint(a["path"]), "/")
+	found, is := e.c.s.objects.lookup(c.tree, path)
+	if !is {
+		return nil
+	}
+	return e.treeEntry(r, found, path)
 }
 
 func (e *execution) entry(r *repo, one treeEntry, path string) *node {
@@ -186,9 +201,9 @@ func (e *execution) codeowners(r *repo, a args) any {
 	}
 	list := []*node{}
 	for _, one := range errors {
-		list = append(list, &node{"RepositoryCodeownersError", one.json()})
+		list = append(list, &node{typ: "RepositoryCodeownersError", fields: one.json()})
 	}
-	return &node{"RepositoryCodeowners", map[string]any{"errors": list}}
+	return &node{typ: "RepositoryCodeowners", fields: map[string]any{"errors": list}}
 }
 
 // actor is null for a deleted account.
@@ -201,7 +216,7 @@ func (e *execution) actor(id int64) *node {
 	if a.kind == "Bot" {
 		login = strings.TrimSuffix(login, "[bot]") // GraphQL shows a bot without the suffix
 	}
-	n := &node{a.kind, map[string]any{"id": nodeID(a.kind[:1], a.id), "databaseId": int32OrNil(a.id), "login": login, "name": nil, "url": e.x.account(a)["html_url"]}}
+	n := &node{typ: a.kind, fields: map[string]any{"id": nodeID(a.kind[:1], a.id), "databaseId": int32OrNil(a.id), "login": login, "name": nil, "url": e.x.account(a)["html_url"]}}
 	if a.kind == "Organization" {
 		n.fields["team"] = func(args args) any { return e.teamOf(a, args) }
 	}
@@ -230,24 +245,6 @@ func (e *execution) teamOf(o *account, a args) any {
 	return e.team(t)
 }
 
-func (e *execution) team(t *team) *node {
-	privacy := "VISIBLE"
-	if t.privacy == "secret" {
-		privacy = "SECRET"
-	}
-	return &node{"Team", map[string]any{
-		"id": nodeID("T", t.id), "databaseId": int32OrNil(t.id), "slug": t.slug, "name": t.name, "privacy": privacy,
-		"combinedSlug": e.c.w.accounts[t.orgID].login + "/" + t.slug,
-		"members": func(a args) any {
-			var list []*node
-			for _, id := range sortedKeys(e.c.w.teamMembers(t)) {
-				list = append(list, e.actor(id))
-			}
-			return connection("TeamMemberConnection", "members", list, a)
-		},
-	}}
-}
-
 // connection is one page of a list. GitHub wants first or last, 1 to 100.
 func connection(typ, name string, all []*node, a args) any {
 	first, last := intArg(a, "first"), intArg(a, "last")
@@ -273,7 +270,13 @@ func connection(typ, name string, all []*node, a args) any {
 	if to > from {
 		page["startCursor"], page["endCursor"] = cursor(from+1), cursor(to)
 	}
-	return &node{typ, map[string]any{"nodes": slices.Concat([]*node{}, all[from:to]), "totalCount": len(all), "pageInfo": &node{"PageInfo", page}}}
+	nodes, edges := slices.Concat([]*node{}, all[from:to]), []*node{}
+	for i, n := range nodes {
+		edge := map[string]any{"node": n, "cursor": cursor(from + i + 1)}
+		maps.Copy(edge, n.edge)
+		edges = append(edges, &node{typ: strings.TrimSuffix(typ, "Connection") + "Edge", fields: edge})
+	}
+	return &node{typ: typ, fields: map[string]any{"nodes": nodes, "edges": edges, "totalCount": len(all), "pageInfo": &node{typ: "PageInfo", fields: page}}}
 }
 
 func cursor(n int) string {

@@ -38,7 +38,7 @@ func (e *execution) pullRequests(r *repo, a args) any {
 
 func (e *execution) pullRequest(r *repo, p *pull) *node {
 	s := e.c.s
-	return &node{"PullRequest", map[string]any{
+	return &node{typ: "PullRequest", fields: map[string]any{
 		"id": nodeID("PR", p.id), "databaseId": int32OrNil(p.id), "fullDatabaseId": strconv.FormatInt(p.id, 10), "number": p.number, "title": p.title, "body": p.body,
 		"url": fmt.Sprintf("%s/pull/%d", e.x.repoHTML(r), p.number), "state": pullState(p), "merged": p.merged, "mergedAt": stampOrNil(p.mergedAt), "closed": !p.open,
 		"isDraft": p.draft, "headRefOid": p.headSHA, "headRefName": p.headRef, "baseRefOid": s.baseSHA(r, p), "baseRefName": p.baseRef,
@@ -76,7 +76,7 @@ func (e *execution) files(r *repo, p *pull, a args) any {
 	words := map[string]string{"added": "ADDED", "removed": "DELETED", "modified": "MODIFIED", "renamed": "RENAMED"}
 	var list []*node
 	for _, f := range e.c.s.changes(r, p) {
-		list = append(list, &node{"PullRequestChangedFile", map[string]any{"path": f.path, "changeType": words[f.status], "additions": f.additions, "deletions": f.deletions}})
+		list = append(list, &node{typ: "PullRequestChangedFile", fields: map[string]any{"path": f.path, "changeType": words[f.status], "additions": f.additions, "deletions": f.deletions}})
 	}
 	return connection("PullRequestChangedFileConnection", "files", list, a)
 }
@@ -84,7 +84,7 @@ func (e *execution) files(r *repo, p *pull, a args) any {
 func (e *execution) commits(r *repo, p *pull, a args) any {
 	var list []*node
 	for _, one := range e.c.s.pullCommits(r, p) {
-		list = append(list, &node{"PullRequestCommit", map[string]any{"id": "PURC_" + one.sha, "commit": e.commit(r, one)}})
+		list = append(list, &node{typ: "PullRequestCommit", fields: map[string]any{"id": "PURC_" + one.sha, "commit": e.commit(r, one)}})
 	}
 	return connection("PullRequestCommitConnection", "commits", list, a)
 }
@@ -93,7 +93,7 @@ func (e *execution) labels(r *repo, p *pull, a args) any {
 	var list []*node
 	for _, name := range p.labels {
 		l := r.labels[strings.ToLower(name)]
-		list = append(list, &node{"Label", map[string]any{"id": nodeID("LA", l.id), "name": l.name}})
+		list = append(list, &node{typ: "Label", fields: map[string]any{"id": nodeID("LA", l.id), "name": l.name}})
 	}
 	return connection("LabelConnection", "labels", list, a)
 }
@@ -137,7 +137,7 @@ func (e *execution) review(r *repo, p *pull, v *review) *node {
 	if v.state == "PENDING" {
 		submitted = nil
 	}
-	return &node{"PullRequestReview", map[string]any{
+	return &node{typ: "PullRequestReview", fields: map[string]any{
 		"id": nodeID("PRR", v.id), "databaseId": int32OrNil(v.id), "fullDatabaseId": strconv.FormatInt(v.id, 10), "state": v.state, "body": v.body,
 		"author": e.actor(v.userID), "commit": func(args) any { return e.commit(r, e.c.s.objects.commits[v.commitID]) }, "submittedAt": submitted,
 		"updatedAt": stamp(v.submittedAt), "url": fmt.Sprintf("%s/pull/%d#pullrequestreview-%d", e.x.repoHTML(r), p.number, v.id),

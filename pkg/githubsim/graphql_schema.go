@@ -22,3 +22,6 @@ func mustGraphQLSchema() *graphqlSchema {
 	}
 	return &graphqlSchema{s}
 }
+
+// GraphQLSchema is the schema that the stand-in answers.
+func GraphQLSchema() *ast.Schema { return mustGraphQLSchema().Schema }

@@ -25,7 +25,7 @@ func (r *renderer) pullSimple(repo *repo, p *pull) obj {
 	}
 	o := obj{
 		"id": p.id, "node_id": nodeID("PR", p.id), "number": p.number, "state": state, "locked": false, "title": p.title, "body": stringOrNil(p.body),
-		"user": r.user(p.authorID), "draft": p.draft, "url": url, "html_url": html, "diff_url": html + ".diff", "patch_url": html + ".patch", "issue_url": issue,
+		"user": r.author(p.authorID), "draft": p.draft, "url": url, "html_url": html, "diff_url": html + ".diff", "patch_url": html + ".patch", "issue_url": issue,
 		"commits_url": url + "/commits", "review_comments_url": url + "/comments", "review_comment_url": r.repoURL(repo) + "/pulls/comments{/number}",
 		"comments_url": issue + "/comments", "statuses_url": statuses, "created_at": stamp(p.createdAt), "updated_at": stamp(p.updatedAt),
 		"closed_at": stampOrNil(p.closedAt), "merged_at": stampOrNil(p.mergedAt), "merge_commit_sha": stringOrNil(p.mergeSHA),
@@ -43,6 +43,17 @@ func (r *renderer) pullSimple(repo *repo, p *pull) obj {
 	}
 	return o
 }
+
+// author is the account that opened a pull request: GitHub's ghost where it was
+// deleted. A review of a deleted account has user null instead.
+func (r *renderer) author(id int64) any {
+	if u := r.user(id); u != nil {
+		return u
+	}
+	return r.account(&account{id: ghostID, login: "ghost", kind: "User"})
+}
+
+const ghostID = 10137
 
 func href(url string) obj { return obj{"href": url} }
 

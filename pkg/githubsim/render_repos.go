@@ -170,7 +170,7 @@ func (r *renderer) label(repo *repo, name string) obj {
 	l := repo.labels[strings.ToLower(name)]
 	return obj{
 		"id": l.id, "node_id": nodeID("LA", l.id), "url": r.repoURL(repo) + "/labels/" + escapePath(l.name),
-		"name": l.name, "color": l.color, "default": false, "description": nil,
+		"name": l.name, "color": l.color, "default": false, "description": "",
 	}
 }
 

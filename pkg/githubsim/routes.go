@@ -180,3 +180,18 @@ func (s *Sim) unalias(parts []string) []string {
 	}
 	return parts
 }
+
+// Route names one route that the stand-in serves.
+type Route struct {
+	Method  string
+	Pattern string // GitHub's way of writing it; {name+} spans several segments
+}
+
+// Routes lists every route that the stand-in serves.
+func Routes() []Route {
+	var list []Route
+	for _, r := range routeTable() {
+		list = append(list, Route{r.method, r.pattern})
+	}
+	return list
+}

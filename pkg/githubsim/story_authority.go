@@ -182,7 +182,8 @@ func (s *Sim) SetCollaborator(fullName, user, permission string) error {
 		u := m.ensureUser(user)
 		was := r.collaborators[u.id]
 		action := "added"
-		changes := obj{"permission": obj{"to": permission}, "role_name": obj{"to": permission}}
+		to, role := legacyPermission(permission)
+		changes := obj{"permission": obj{"to": to}, "role_name": obj{"to": role}}
 		switch {
 		case permission == "":
 			delete(r.collaborators, u.id)
@@ -190,7 +191,8 @@ func (s *Sim) SetCollaborator(fullName, user, permission string) error {
 		case permissionRank[permission] == 0:
 			return fmt.Errorf("permission %q: want pull, triage, push, maintain or admin", permission)
 		case was != "":
-			action, changes = "edited", obj{"permission": obj{"from": was, "to": permission}}
+			from, _ := legacyPermission(was)
+			action, changes = "edited", obj{"permission": obj{"from": from, "to": to}}
 			fallthrough
 		default:
 			r.collaborators[u.id] = permission
