@@ -82,6 +82,7 @@ type App struct {
 	flights    *flights
 	validators *validators
 	hints      *hints
+	lacks      lacking
 }
 
 // Client speaks to GitHub as one installation, with a token narrowed to what the service may do. It is safe for concurrent use.

@@ -1,19 +1,21 @@
 package ghclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 const (
-	opEvidence    operation = "graphql.evidence"
-	opPullState   operation = "graphql.pull_state"
-	opReviews     operation = "graphql.reviews"
-	opEvidenceRaw operation = "graphql.rules"
-	// maxReviews is RG-350; maxReviewPages follows from it.
+	opEvidence  operation = "graphql.evidence"
+	opPullState operation = "graphql.pull_state"
+	opReviews   operation = "graphql.reviews"
+	// maxReviews is RG-350.
 	maxReviews = 1000
 )
 
@@ -33,16 +35,8 @@ func (c *Client) Evidence(ctx context.Context, r Repo, number int) (Evidence, er
 }
 
 func (c *Client) evidence(ctx context.Context, r Repo, number int) (Evidence, error) {
-	cfg := c.app.cfg
-	variables := map[string]any{"owner": r.Owner, "name": r.Name, "number": number, "org": cfg.OrgRepository, "branch": nil}
-	for i, path := range cfg.PolicyPaths {
-		variables[fmt.Sprintf("p%d", i)] = path
-	}
 	guess := c.app.hints.branch(c.installation, r, number)
-	if guess != "" {
-		variables["branch"] = guess
-	}
-	data, err := c.query(ctx, opEvidence, evidenceQuery(len(cfg.PolicyPaths)), variables, "org", "repository.codeowners")
+	data, withFiles, err := c.askEvidence(ctx, r, number, guess)
 	if err != nil {
 		return Evidence{}, err
 	}
@@ -56,7 +50,7 @@ func (c *Client) evidence(ctx context.Context, r Repo, number int) (Evidence, er
 	if e.Reviews, err = c.reviews(ctx, r, pull, item.at("reviews")); err != nil {
 		return Evidence{}, err
 	}
-	if err := c.rules(ctx, r, &e, item.at("baseRef").at("target")); err != nil {
+	if err := c.rules(ctx, r, &e, item.at("baseRef").at("target"), withFiles); err != nil {
 		return Evidence{}, err
 	}
 	assumed := guess
@@ -67,13 +61,44 @@ func (c *Client) evidence(ctx context.Context, r Repo, number int) (Evidence, er
 	if err := c.ownerErrors(ctx, r, &e, repository.at("codeowners"), assumed == pull.BaseRef && pull.BaseTip != ""); err != nil {
 		return Evidence{}, err
 	}
-	if err := c.orgRules(ctx, r, &e, data.at("org")); err != nil {
+	if err := c.orgRules(ctx, r, &e, data.at("org"), withFiles); err != nil {
 		return Evidence{}, err
 	}
 	if data.read.err != nil {
 		return Evidence{}, malformed(opEvidence, data.read.err)
 	}
 	return e, nil
+}
+
+// featureMemory is how long a server's refusal of a field is remembered; an upgrade is noticed that much later.
+const featureMemory = time.Hour
+
+// askEvidence makes the query, on a server that doesn't know all of its fields without them; withFiles says which it was.
+func (c *Client) askEvidence(ctx context.Context, r Repo, number int, branch string) (data node, withFiles bool, err error) {
+	cfg := c.app.cfg
+	variables := map[string]any{"owner": r.Owner, "name": r.Name, "number": number, "org": cfg.OrgRepository, "branch": nil}
+	if branch != "" {
+		variables["branch"] = branch
+	}
+	if c.app.lacks.has(featureFiles, c.app.now()) {
+		data, err = c.query(ctx, opEvidence, evidenceQuery(0, false), variables, "org", "repository.codeowners")
+		return data, false, err
+	}
+	full := maps.Clone(variables)
+	for i, path := range cfg.PolicyPaths {
+		full[fmt.Sprintf("p%d", i)] = path
+	}
+	data, err = c.query(ctx, opEvidence, evidenceQuery(len(cfg.PolicyPaths), true), full, "org", "repository.codeowners")
+	if !errors.Is(err, ErrInvalid) {
+		return data, true, err
+	}
+	data, plainErr := c.query(ctx, opEvidence, evidenceQuery(0, false), variables, "org", "repository.codeowners")
+	if plainErr != nil {
+		return node{}, false, plainErr
+	}
+	c.app.lacks.note(featureFiles, c.app.now().Add(featureMemory))
+	c.app.log.InfoContext(ctx, "github cannot read files by graphql; they are read one by one", "err", err.Error())
+	return data, false, nil
 }
 
 // PullState is the re-read immediately before a publication, with all the fences compare, the tip of the base branch included.
@@ -188,12 +213,14 @@ func readReview(item node) Review {
 }
 
 // rules fills the repository's files from the tree at target, or from the recorded base commit where the branch is gone.
-func (c *Client) rules(ctx context.Context, r Repo, e *Evidence, target node) error {
-	if e.Pull.BaseTip == "" {
-		e.RulesRef = e.Pull.BaseSHA
-		return c.rulesAt(ctx, r, e)
+func (c *Client) rules(ctx context.Context, r Repo, e *Evidence, target node, withFiles bool) error {
+	e.RulesRef = cmp.Or(e.Pull.BaseTip, e.Pull.BaseSHA)
+	if e.Pull.BaseTip == "" || !withFiles {
+		if err := c.present(ctx, r, e.RulesRef, codeownersPaths, &e.CodeownersFiles); err != nil {
+			return err
+		}
+		return c.present(ctx, r, e.RulesRef, c.app.cfg.PolicyPaths, &e.PolicyFiles)
 	}
-	e.RulesRef = e.Pull.BaseTip
 	for i, path := range codeownersPaths {
 		if err := c.entry(ctx, r, e.RulesRef, path, target.at(fmt.Sprintf("c%d", i)), &e.CodeownersFiles); err != nil {
 			return err
@@ -207,22 +234,17 @@ func (c *Client) rules(ctx context.Context, r Repo, e *Evidence, target node) er
 	return nil
 }
 
-// rulesAt reads the same files by REST.
-func (c *Client) rulesAt(ctx context.Context, r Repo, e *Evidence) error {
-	for _, group := range []struct {
-		paths []string
-		files *[]File
-	}{{codeownersPaths, &e.CodeownersFiles}, {c.app.cfg.PolicyPaths, &e.PolicyFiles}} {
-		for _, path := range group.paths {
-			file, err := c.File(ctx, r, e.RulesRef, path)
-			if errors.Is(err, ErrNotFound) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			*group.files = append(*group.files, file)
+// present reads those of paths that exist at ref, one request each.
+func (c *Client) present(ctx context.Context, r Repo, ref string, paths []string, files *[]File) error {
+	for _, path := range paths {
+		file, err := c.File(ctx, r, ref, path)
+		if errors.Is(err, ErrNotFound) {
+			continue
 		}
+		if err != nil {
+			return err
+		}
+		*files = append(*files, file)
 	}
 	return nil
 }
@@ -284,7 +306,7 @@ func (c *Client) ownerErrors(ctx context.Context, r Repo, e *Evidence, codeowner
 }
 
 // orgRules fills the organization's part. A repository that isn't there, or that our token may not see, is not available (RG-356).
-func (c *Client) orgRules(ctx context.Context, r Repo, e *Evidence, org node) error {
+func (c *Client) orgRules(ctx context.Context, r Repo, e *Evidence, org node, withFiles bool) error {
 	if org.value == nil {
 		return nil
 	}
@@ -300,6 +322,12 @@ func (c *Client) orgRules(ctx context.Context, r Repo, e *Evidence, org node) er
 		return nil // no commit yet: available, and without a policy
 	}
 	e.Org.DefaultBranch, e.Org.RulesRef = branch.at("name").text(), branch.at("target").object().at("oid").sha()
+	if org.read.err != nil {
+		return malformed(opEvidence, org.read.err)
+	}
+	if !withFiles {
+		return c.present(ctx, repo, e.Org.RulesRef, c.app.cfg.PolicyPaths, &e.Org.PolicyFiles)
+	}
 	for i, path := range c.app.cfg.PolicyPaths {
 		if err := c.entry(ctx, repo, e.Org.RulesRef, path, branch.at("target").at(fmt.Sprintf("p%d", i)), &e.Org.PolicyFiles); err != nil {
 			return err

@@ -192,13 +192,3 @@ func readChangedFile(item node) ChangedFile {
 	}
 	return one
 }
-
-// ChangedFiles are the changed paths of a pull request, exactly. want is its changed_files: a list that doesn't agree with it is
-// ErrMalformed (RG-349).
-func (c *Client) ChangedFiles(ctx context.Context, r Repo, number, want int) ([]ChangedFile, error) {
-	if want >= maxListedFiles {
-		return nil, doing(&apiError{sentinel: ErrTooLarge, op: opChangedFiles, text: "3000 or more changed files"}, "list the changed files of %s#%d", r.FullName(), number)
-	}
-	files, err := c.listChangedFiles(ctx, r, number, want)
-	return files, doing(err, "list the changed files of %s#%d", r.FullName(), number)
-}

@@ -2,6 +2,8 @@ package ghclient
 
 import (
 	"fmt"
+	"sync"
+	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 )
@@ -36,4 +38,31 @@ func (h *hints) branch(installation int64, r Repo, number int) string {
 
 func (h *hints) putBranch(installation int64, r Repo, number int, branch string) {
 	h.branches.Add(branchKey(installation, r, number), branch)
+}
+
+// A feature is something an older server may not have.
+type feature int
+
+const (
+	featureFiles feature = iota // Commit.file in GraphQL
+	featureTeams                // repositories and members of a team in GraphQL
+	features
+)
+
+// lacking remembers what the server refused, and until when that is believed.
+type lacking struct {
+	mu    sync.Mutex // guards until
+	until [features]time.Time
+}
+
+func (l *lacking) has(f feature, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return now.Before(l.until[f])
+}
+
+func (l *lacking) note(f feature, until time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.until[f] = until
 }

@@ -13,7 +13,9 @@ import (
 func TestNextPage(t *testing.T) {
 	t.Parallel()
 	const asked = "https://api.test/repos/acme/shop/pulls?per_page=100&state=open"
-	link := func(target string) []string { return []string{fmt.Sprintf(`<%s>; rel="next", <x>; rel="last"`, target)} }
+	link := func(target string) []string {
+		return []string{fmt.Sprintf(`<%s>; rel="next", <x>; rel="last"`, target)}
+	}
 	for _, tt := range []struct {
 		name  string
 		asked string

@@ -11,23 +11,30 @@ import (
 // codeownersPaths are the three places, in the order in which GitHub looks; the first that exists counts (RG-315).
 var codeownersPaths = []string{".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS"}
 
-const fragments = `
-fragment Who on Actor { __typename login ... on User { databaseId } ... on Bot { databaseId } ... on Mannequin { databaseId } ... on Organization { databaseId } }
-fragment Entry on TreeEntry { mode type object { ... on Blob { oid byteSize isBinary isTruncated text } } }
-fragment Reviews on PullRequestReviewConnection { totalCount pageInfo { hasNextPage endCursor } nodes { fullDatabaseId state submittedAt commit { oid } author { ...Who } } }
+const (
+	whoFragment = `
+fragment Who on Actor { __typename login ... on User { databaseId } ... on Bot { databaseId } }`
+	reviewsFragment = `
+fragment Reviews on PullRequestReviewConnection { totalCount pageInfo { hasNextPage endCursor } nodes { fullDatabaseId state submittedAt commit { oid } author { ...Who } } }`
+	pullFragment = `
 fragment PullCore on PullRequest {
   id number state merged isDraft title url updatedAt changedFiles headRefOid baseRefName baseRefOid
   headRepository { databaseId } baseRepository { databaseId nameWithOwner } author { ...Who }
   labels(first: 100) { totalCount nodes { name } }
-}
-`
+}`
+)
 
 // evidenceQuery asks for everything one evaluation needs that GraphQL can prove. $branch is the base branch if it is known, else null,
-// which GitHub takes as the default branch; the answer's baseRefName tells whether the guess was right.
-func evidenceQuery(policyPaths int) string {
+// which GitHub takes as the default branch; the answer's baseRefName tells whether the guess was right. Without files it asks only what
+// every server can answer.
+func evidenceQuery(policyPaths int, files bool) string {
 	var variables, repoFiles, orgFiles strings.Builder
 	for i, path := range codeownersPaths {
 		fmt.Fprintf(&repoFiles, " c%d: file(path: %q) { ...Entry }", i, path)
+	}
+	if !files {
+		repoFiles.Reset()
+		policyPaths = 0
 	}
 	for i := range policyPaths {
 		fmt.Fprintf(&variables, ", $p%d: String!", i)
@@ -42,15 +49,30 @@ func evidenceQuery(policyPaths int) string {
     pullRequest(number: $number) {
       ...PullCore
       reviews(first: 100) { ...Reviews }
-      baseRef { target { __typename oid ... on Commit {` + repoFiles.String() + ` } } }
+      baseRef { target { __typename oid ` + onCommit(&repoFiles) + ` } }
     }
   }
   org: repository(owner: $owner, name: $org, followRenames: false) {
     databaseId nameWithOwner isArchived
-    defaultBranchRef { name target { __typename oid ... on Commit {` + orgFiles.String() + ` } } }
+    defaultBranchRef { name target { __typename oid ` + onCommit(&orgFiles) + ` } }
   }
   rateLimit { cost limit remaining resetAt }
-}` + fragments
+}` + whoFragment + reviewsFragment + pullFragment + entryFragment(files)
+}
+
+func onCommit(fields *strings.Builder) string {
+	if fields.Len() == 0 {
+		return ""
+	}
+	return "... on Commit {" + fields.String() + " }"
+}
+
+func entryFragment(files bool) string {
+	if !files {
+		return "" // a fragment nobody uses is an error
+	}
+	return `
+fragment Entry on TreeEntry { mode type object { ... on Blob { oid byteSize isBinary isTruncated text } } }`
 }
 
 // pullStateQuery is the final re-read before a publication: everything the fences compare, the tip of the base branch included.
@@ -60,13 +82,7 @@ const pullStateQuery = `query PullState($owner: String!, $name: String!, $number
     pullRequest(number: $number) { ...PullCore baseRef { target { __typename oid } } }
   }
   rateLimit { cost limit remaining resetAt }
-}
-fragment Who on Actor { __typename login ... on User { databaseId } ... on Bot { databaseId } ... on Mannequin { databaseId } ... on Organization { databaseId } }
-fragment PullCore on PullRequest {
-  id number state merged isDraft title url updatedAt changedFiles headRefOid baseRefName baseRefOid
-  headRepository { databaseId } baseRepository { databaseId nameWithOwner } author { ...Who }
-  labels(first: 100) { totalCount nodes { name } }
-}`
+}` + whoFragment + pullFragment
 
 const reviewsQuery = `query Reviews($owner: String!, $name: String!, $number: Int!, $after: String!) {
   repository(owner: $owner, name: $name, followRenames: false) {
@@ -74,9 +90,7 @@ const reviewsQuery = `query Reviews($owner: String!, $name: String!, $number: In
     pullRequest(number: $number) { number headRefOid reviews(first: 100, after: $after) { ...Reviews } }
   }
   rateLimit { cost limit remaining resetAt }
-}
-fragment Who on Actor { __typename login ... on User { databaseId } ... on Bot { databaseId } ... on Mannequin { databaseId } ... on Organization { databaseId } }
-fragment Reviews on PullRequestReviewConnection { totalCount pageInfo { hasNextPage endCursor } nodes { fullDatabaseId state submittedAt commit { oid } author { ...Who } } }`
+}` + whoFragment + reviewsFragment
 
 // teamsQuery asks about n teams of one organization at once: who they are, whether they may write to the repository, and who is in them.
 func teamsQuery(n int) string {
