@@ -37,25 +37,6 @@ func TestImports(t *testing.T) {
 	report(t, CheckImports(files), err)
 }
 
-func TestThePolicyReadsNoClock(t *testing.T) {
-	t.Parallel()
-	dir := root(t)
-	files, err := GoFiles(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		if f.Dir() != "pkg/policy" || f.Test {
-			continue
-		}
-		src, err := os.ReadFile(filepath.Join(dir, f.Path))
-		report(t, CheckClock(f.Path, string(src)), err)
-	}
-	if got := CheckClock("p.go", "var t time.Time // time.Now is said here only\nx := time.Now()\n"); len(got) != 1 {
-		t.Errorf("CheckClock found %q, want the second line", got)
-	}
-}
-
 func TestEveryPackageSaysWhatItIs(t *testing.T) {
 	t.Parallel()
 	files, err := GoFiles(root(t))
@@ -86,6 +67,12 @@ func TestNamedSpecLinesExist(t *testing.T) {
 		}
 	}
 	broken, err := CheckIDs(root(t), known)
+	report(t, broken, err)
+}
+
+func TestNamedTestsExist(t *testing.T) {
+	t.Parallel()
+	broken, err := CheckNamedTests(root(t))
 	report(t, broken, err)
 }
 
@@ -152,11 +139,6 @@ func TestCheckImportsFindsEveryKind(t *testing.T) {
 		{"services/evaluator/a.go", `import "github.com/nats-io/nats.go"`, "NATS lives only in pkg/nudge"},
 		{"services/evaluator/a_test.go", `import "github.com/nats-io/nats.go"`, "NATS lives only in pkg/nudge"},
 		{"services/ingress/a.go", `import "` + Module + `/pkg/store/localpg"`, "production brings its own"},
-		{"pkg/policy/a.go", `import "net/http"`, "pkg/policy is pure"},
-		{"pkg/policy/a.go", `import "log/slog"`, "pkg/policy is pure"},
-		{"pkg/policy/a.go", `import "time"`, ""},
-		{"pkg/policy/a_test.go", `import "os"`, ""},
-		{"pkg/policy/a.go", `import "strings"`, ""},
 	} {
 		got := strings.Join(CheckImports([]File{parse(tc.path, "package x\n"+tc.src+"\n")}), "\n")
 		if (tc.want == "") != (got == "") || !strings.Contains(got, tc.want) {
@@ -191,6 +173,30 @@ func TestLinksAndAnchors(t *testing.T) {
 	anchors := map[string]bool{"one-bold-title": true, "same": true, "same-1": true, "named": true}
 	if diff := cmp.Diff(anchors, Anchors(page)); diff != "" {
 		t.Errorf("anchors (-want +got):\n%s", diff)
+	}
+}
+
+func TestCheckNamedTestsFindsWhatIsGone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, body := range map[string]string{
+		"pkg/a/a_test.go": "package a\n\nfunc TestThere(t *testing.T) {}\nfunc FuzzThere(f *testing.F) {}\n",
+		"docs/x.md":       "`pkg/a TestThere` `pkg/a FuzzThere` `pkg/a TestGone` `pkg/b TestThere` `go test`\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(body), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := CheckNamedTests(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"docs/x.md:1: pkg/a has no TestGone", "docs/x.md:1: pkg/b has no TestThere"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -2,7 +2,6 @@ package house
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 )
 
@@ -30,18 +29,6 @@ var boundaries = []boundary{
 
 // forbiddenNames are packages that would hold everything and say nothing.
 var forbiddenNames = []string{"util", "utils", "common", "helper", "helpers", "model", "models", "types", "misc", "base"}
-
-// policyAllowed are the imports of pkg/policy, which must stay pure: no I/O, no
-// clock, no goroutine, no log. RG-003 and RG-009 rest on it.
-var policyAllowed = map[string]bool{
-	// io for its interfaces and EOF; maphash for look-ups only, since its seed differs from run to run.
-	"bytes": true, "cmp": true, "crypto/sha256": true, "encoding/binary": true, "encoding/hex": true, "encoding/json": true,
-	"errors": true, "fmt": true, "hash": true, "hash/maphash": true, "html": true, "io": true, "iter": true, "maps": true, "math": true, "math/bits": true,
-	"path": true, "slices": true, "sort": true, "strconv": true, "strings": true, "time": true, // the types; see CheckClock
-	"unicode": true, "unicode/utf8": true,
-	"github.com/pelletier/go-toml/v2":          true,
-	"github.com/pelletier/go-toml/v2/unstable": true,
-}
 
 // CheckImports returns one line for each broken import rule, in the order of the files.
 func CheckImports(files []File) []string {
@@ -78,27 +65,7 @@ func judge(f File, path string) string {
 			return "pkg/ is what services stand on, and imports none"
 		}
 	}
-	if f.Dir() == "pkg/policy" && !f.Test && !policyAllowed[path] {
-		return "pkg/policy is pure (RG-003): its imports are the allow-list in tools/house/imports.go"
-	}
 	return ""
-}
-
-var clockRead = regexp.MustCompile(`\btime\.(Now|Since|Until|After|AfterFunc|Tick|NewTimer|NewTicker|Sleep)\b`)
-
-// CheckClock returns the lines of a file of pkg/policy that read the clock: a
-// verdict that depends on when it was made cannot be replayed (I8).
-func CheckClock(path, src string) []string {
-	var broken []string
-	n := 0
-	for line := range strings.Lines(src) {
-		n++
-		code, _, _ := strings.Cut(line, "//")
-		if m := clockRead.FindString(code); m != "" {
-			broken = append(broken, fmt.Sprintf("%s:%d: %s: pkg/policy has no clock (I8): take the time from the snapshot", path, n, m))
-		}
-	}
-	return broken
 }
 
 // service returns the name of the service that a directory belongs to, or nothing.

@@ -146,3 +146,46 @@ func follow(root string, pages map[string]string, page, target string) string {
 	}
 	return ""
 }
+
+var (
+	namedTest = regexp.MustCompile("`([a-z][a-z0-9/]*) ((?:Test|Fuzz|Benchmark)[A-Z]\\w*)`")
+	testFunc  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
+)
+
+// CheckNamedTests returns one line for each test that a page names, as in
+// `pkg/store TestClaim`, and that does not exist: a guard that somebody relies on must not vanish unnoticed.
+func CheckNamedTests(root string) ([]string, error) {
+	defined := map[string]bool{} // "dir TestName"
+	pages := map[string]string{}
+	err := Walk(root, func(p string) error {
+		if !strings.HasSuffix(p, ".md") && !strings.HasSuffix(p, "_test.go") {
+			return nil
+		}
+		body, err := os.ReadFile(filepath.Join(root, p))
+		if err != nil {
+			return err
+		}
+		if strings.HasSuffix(p, ".md") {
+			pages[p] = string(body)
+			return nil
+		}
+		for _, m := range testFunc.FindAllStringSubmatch(string(body), -1) {
+			defined[path.Dir(p)+" "+m[1]] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var broken []string
+	for _, p := range sortedKeys(pages) {
+		prose(pages[p], func(n int, line string) {
+			for _, m := range namedTest.FindAllStringSubmatch(line, -1) {
+				if !defined[m[1]+" "+m[2]] {
+					broken = append(broken, fmt.Sprintf("%s:%d: %s has no %s", p, n, m[1], m[2]))
+				}
+			}
+		})
+	}
+	return broken, nil
+}
