@@ -64,7 +64,7 @@ func refuseUnknown(ambient map[string]string, known []variable) error {
 
 // resembling proposes the closest of names, or nothing when none is close.
 func resembling(name string, names []string, lead string) string {
-	best, distance := "", 1+len(name)/4
+	best, distance := "", 2+len(name)/5
 	for _, n := range names {
 		if d := editDistance(name, n); d < distance || d == distance && n < best {
 			best, distance = n, d

@@ -25,6 +25,10 @@ func Listen(ctx context.Context, addr string) (net.Listener, error) {
 // writes no access log (RG-478): what net/http itself complains about goes to
 // log at debug level. It owns ln.
 func Serve(ctx context.Context, ln net.Listener, handler http.Handler, log *slog.Logger, drain time.Duration) error {
+	if handler == nil {
+		// net/http would serve its default mux, on which libraries put pprof and more.
+		return errors.Join(fmt.Errorf("serve %s: no handler", ln.Addr()), ln.Close())
+	}
 	server := &http.Server{
 		Handler: handler,
 		// A slow sender may hold a connection, not for long.
