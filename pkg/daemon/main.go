@@ -95,7 +95,7 @@ func takeGlobals(rt *Runtime) {
 // supervise runs the service beside its operator address until it ends or is
 // told to stop. The operator address closes last: a drain is watched there.
 func supervise(ctx context.Context, cancel context.CancelFunc, signals <-chan os.Signal, rt *Runtime, run func(context.Context) error) int {
-	closeOperator, err := serveOperator(ctx, cancel, rt)
+	stopOperator, operatorEnded, err := serveOperator(ctx, cancel, rt)
 	if err != nil {
 		rt.Log.Error("start failed", KeyErr, fmt.Errorf("COUNTERSIGN_OPERATOR_LISTEN: %w", err))
 		return ExitFailed
@@ -105,13 +105,14 @@ func supervise(ctx context.Context, cancel context.CancelFunc, signals <-chan os
 	go func() { done <- recovered(ctx, run) }()
 
 	err = await(done, signals, rt, cancel)
+	stopOperator()
 	if errors.Is(err, errStillRunning) {
-		// Nothing may be closed under work that still runs: the process goes.
+		// Nothing is waited for and nothing the work uses is closed under it: the process goes.
 		rt.Log.Error("stopped before the work had ended", KeyErr, err)
 		return ExitFailed
 	}
 	cancel()
-	err = errors.Join(err, closeOperator(), rt.Close(context.Background()))
+	err = errors.Join(err, <-operatorEnded, rt.Close(context.Background()))
 	if err != nil {
 		rt.Log.Error("failed", KeyErr, err)
 		return ExitFailed
@@ -160,27 +161,25 @@ func recovered(ctx context.Context, run func(context.Context) error) (err error)
 }
 
 // serveOperator opens the operator address. When it fails later, the service is
-// stopped: it would run unseen. The returned function closes it and reports that failure.
-func serveOperator(ctx context.Context, stopService context.CancelFunc, rt *Runtime) (func() error, error) {
+// stopped: it would run unseen. ended yields that failure, or nil after stop.
+func serveOperator(ctx context.Context, stopService context.CancelFunc, rt *Runtime) (stop context.CancelFunc, ended <-chan error, err error) {
+	result := make(chan error, 1)
 	if rt.Config.OperatorListen == "" {
-		return func() error { return nil }, nil
+		result <- nil
+		return func() {}, result, nil
 	}
 	ln, err := Listen(ctx, rt.Config.OperatorListen)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	rt.Log.Info("operator address open", "address", ln.Addr().String())
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan error, 1)
 	go func() {
 		err := Serve(serving, ln, OperatorHandler(rt), rt.Log, time.Second)
 		if serving.Err() == nil {
 			stopService()
 		}
-		ended <- err
+		result <- err
 	}()
-	return func() error {
-		stop()
-		return <-ended
-	}, nil
+	return stop, result, nil
 }
