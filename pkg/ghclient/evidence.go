@@ -46,7 +46,10 @@ func (c *Client) evidence(ctx context.Context, r Repo, number int) (Evidence, er
 	if err != nil {
 		return Evidence{}, err
 	}
-	e := Evidence{Pull: pull}
+	e := Evidence{Pull: pull, Repository: RepositoryInfo{
+		Repo: pull.BaseRepo, DefaultBranch: repository.at("defaultBranchRef").at("name").optionalText(),
+		Archived: repository.at("isArchived").flag(), Private: repository.at("isPrivate").flag(), OwnerType: repository.at("owner").object().at("__typename").text(),
+	}}
 	if e.Reviews, err = c.reviews(ctx, r, pull, item.at("reviews")); err != nil {
 		return Evidence{}, err
 	}
@@ -55,7 +58,7 @@ func (c *Client) evidence(ctx context.Context, r Repo, number int) (Evidence, er
 	}
 	assumed := guess
 	if assumed == "" {
-		assumed = repository.at("defaultBranchRef").at("name").optionalText()
+		assumed = e.Repository.DefaultBranch
 	}
 	c.app.hints.putBranch(c.installation, r, number, pull.BaseRef)
 	if err := c.ownerErrors(ctx, r, &e, repository.at("codeowners"), assumed == pull.BaseRef && pull.BaseTip != ""); err != nil {

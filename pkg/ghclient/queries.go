@@ -43,7 +43,8 @@ func evidenceQuery(policyPaths int, files bool) string {
 	}
 	return `query Evidence($owner: String!, $name: String!, $number: Int!, $org: String!, $branch: String` + variables.String() + `) {
   repository(owner: $owner, name: $name, followRenames: false) {
-    databaseId nameWithOwner isArchived
+    databaseId nameWithOwner isArchived isPrivate
+    owner { __typename login }
     defaultBranchRef { name }
     codeowners(refName: $branch) { errors { line column kind source suggestion message path } }
     pullRequest(number: $number) {

@@ -97,6 +97,9 @@ func TestEvidenceOfTheStandIn(t *testing.T) {
 	if len(e.PolicyFiles) != 1 || e.PolicyFiles[0].Path != ".github/countersign.toml" || e.PolicyFiles[0].Ref != e.RulesRef || e.RulesRef != e.Pull.BaseTip {
 		t.Errorf("policy %+v at %s", e.PolicyFiles, e.RulesRef)
 	}
+	if info, err := w.client.Repository(t.Context(), w.repo); err != nil || info != e.Repository {
+		t.Errorf("repository %+v, by REST %+v, %v", e.Repository, info, err)
+	}
 	if !e.Org.Available || len(e.Org.PolicyFiles) != 1 || !strings.Contains(string(e.Org.PolicyFiles[0].Text), "[apps.renovate]") {
 		t.Errorf("organization %+v", e.Org)
 	}

@@ -107,6 +107,7 @@ type CodeownersError struct {
 // Evidence is what one evaluation rests on, read in one request where GitHub allows it.
 type Evidence struct {
 	Pull             Pull
+	Repository       RepositoryInfo // of the base
 	Reviews          []Review
 	RulesRef         string // the commit the files below were read at: tip of the base branch
 	CodeownersFiles  []File // present ones of the three locations, in search order
