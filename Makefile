@@ -22,7 +22,7 @@ FUZZTIME ?= 10s
 BENCH    ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint vet house generate verify fuzz bench bench-codeowners conformance demo proto vuln tidy clean tools FORCE
+.PHONY: help build test race lint vet house generate verify fuzz bench bench-codeowners conformance contract demo proto vuln tidy clean tools FORCE
 
 help: ## print every target
 	@echo "Countersign: make <target>"
@@ -73,6 +73,9 @@ bench-codeowners: ## compare pkg/policy's CODEOWNERS with another library in one
 
 conformance: tools ## per section of the specification: ids with a passing test, ids without, totals
 	$(BIN)/conformance
+
+contract: ## hold the GitHub stand-in and the client to GitHub's published descriptions (fetched by npm, cached)
+	go run ./test/contract -cache .cache/contract $(ARGS)
 
 demo: ## all services against a GitHub stand-in that plays a story, on http://127.0.0.1:8080 (ARGS=--once ends with it)
 	go run ./cmd/countersign dev --demo $(ARGS)
