@@ -3,6 +3,7 @@ package githubsim
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -82,6 +83,23 @@ func (c *call) charge() (a answer, over bool) {
 	b.used++
 	c.entry.Cost = 1
 	return answer{}, false
+}
+
+// creates counts a writing request of an installation; true when it is one too
+// many within a minute.
+func (c *call) creates() bool {
+	limit := c.s.switches.MaxContentPerMinute
+	if limit == 0 || c.who.token == nil || c.who.token.installID == 0 || c.r.Method == http.MethodGet || c.route.read {
+		return false
+	}
+	now, id := c.s.now(), c.who.token.installID
+	recent := slices.DeleteFunc(c.s.content[id], func(t time.Time) bool { return now.Sub(t) >= time.Minute })
+	c.s.content[id] = recent
+	if len(recent) >= limit {
+		return true
+	}
+	c.s.content[id] = append(recent, now)
+	return false
 }
 
 // refund gives back what a 304 cost.

@@ -10,6 +10,7 @@ import (
 func TestAPullRequestFromOpenedToMerged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.wire = true
 	w.settle()
 	w.hook.clear()
 	n := w.pull(nil)

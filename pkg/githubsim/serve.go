@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -37,6 +36,7 @@ type call struct {
 	pull    *pull
 	header  http.Header
 	entry   Request
+	crowded bool // more requests in flight than Switches.MaxConcurrent
 }
 
 // answer is what a handler made of a call.
@@ -84,7 +84,8 @@ func (s *Sim) serve(w http.ResponseWriter, r *http.Request) {
 		pattern = c.route.pattern
 	}
 	c.entry = Request{Method: r.Method, Route: pattern, Path: path, Query: r.URL.RawQuery, At: s.now()}
-	fault, latency := s.admit(r, pattern, body)
+	fault, latency, leave := s.admit(c, pattern, body)
+	defer leave()
 	if !wait(r, latency, fault) {
 		return
 	}
@@ -92,16 +93,28 @@ func (s *Sim) serve(w http.ResponseWriter, r *http.Request) {
 	s.write(w, c, a, fault)
 }
 
-// admit looks up what is to go wrong with a request and how long it takes.
-func (s *Sim) admit(r *http.Request, pattern string, body []byte) (*Fault, time.Duration) {
+// admit counts a request as in flight until leave is called, and looks up what
+// is to go wrong with it and how long it takes.
+func (s *Sim) admit(c *call, pattern string, body []byte) (f *Fault, latency time.Duration, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := s.faultFor(r, pattern, body)
-	if f == nil {
-		return nil, s.switches.Latency
+	who, _ := s.authenticate(c.r)
+	id := int64(0)
+	if who.token != nil {
+		id = who.token.installID
+	}
+	s.inFlight[id]++
+	leave = func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.inFlight[id]--
+	}
+	c.crowded = id != 0 && s.switches.MaxConcurrent > 0 && s.inFlight[id] > s.switches.MaxConcurrent
+	if f = s.faultFor(c.r, pattern, body); f == nil {
+		return nil, s.switches.Latency, leave
 	}
 	still := *f
-	return &still, s.switches.Latency + f.Delay
+	return &still, s.switches.Latency + f.Delay, leave
 }
 
 // wait holds a request for its latency and its fault; false: the client is gone.
@@ -180,6 +193,9 @@ func (s *Sim) process(c *call) answer {
 	if a, over := c.charge(); over {
 		return a
 	}
+	if c.crowded || c.creates() {
+		return c.secondaryLimit(0)
+	}
 	c.w = s.world
 	if c.r.Method == http.MethodGet || c.route.read {
 		c.w = s.readWorld()
@@ -216,6 +232,9 @@ func (c *call) admit() *refusal {
 		return c.admitUser()
 	}
 	if !c.route.need.met(c.s.effective(c.who.token)) && (c.repo == nil || c.repo.private || c.r.Method != http.MethodGet) {
+		if strings.HasPrefix(c.route.pattern, "/orgs/") {
+			return errNotFound // a team that one may not know of does not exist
+		}
 		return errForbidden
 	}
 	return nil
@@ -296,6 +315,9 @@ func (c *call) decode(into any) *refusal {
 		var kind *json.UnmarshalTypeError
 		if errors.As(err, &kind) {
 			return invalidRequest(fmt.Sprintf("For 'properties/%s', value is not a %s.", kind.Field, kind.Type))
+		}
+		if json.Valid(c.body) {
+			return invalidRequest(err.Error())
 		}
 		return errParse
 	}
@@ -379,90 +401,4 @@ func tagMatches(header, tag string) bool {
 func requestID() string {
 	b := randomBytes(12)
 	return strings.ToUpper(fmt.Sprintf("%x:%x:%x:%x", b[:2], b[2:5], b[5:8], b[8:]))
-}
-
-// page reads per_page and page: 30 and 1 by default, at most 100 a page.
-func (c *call) paging() (page, perPage int) {
-	page, perPage = 1, 30
-	if n, err := strconv.Atoi(c.query("page")); err == nil && n > 0 {
-		page = n
-	}
-	if n, err := strconv.Atoi(c.query("per_page")); err == nil && n > 0 {
-		perPage = min(n, 100)
-	}
-	return page, perPage
-}
-
-// paginate cuts one page out of a list and sets Link. The targets are the
-// aliases by id, as GitHub's are, in GitHub's order.
-func paginate[T any](c *call, all []T) []T {
-	page, perPage := c.paging()
-	last := max(1, (len(all)+perPage-1)/perPage)
-	if last > 1 {
-		var links []string
-		add := func(rel string, n int) { links = append(links, fmt.Sprintf("<%s>; rel=%q", c.pageURL(n), rel)) }
-		if page > 1 {
-			add("prev", min(page-1, last))
-		}
-		if page < last {
-			add("next", page+1)
-			add("last", last)
-		}
-		if page > 1 {
-			if page < last {
-				add("first", 1)
-			} else {
-				links = append(links, fmt.Sprintf("<%s>; rel=%q", c.pageURL(1), "first"))
-			}
-		}
-		c.header.Set("Link", strings.Join(links, ", "))
-	}
-	from := min((page-1)*perPage, len(all))
-	return all[from:min(from+perPage, len(all))]
-}
-
-// pageURL is the address of another page: by id, with the query as it was.
-func (c *call) pageURL(page int) string {
-	u := c.aliasPath()
-	q := c.r.URL.Query()
-	q.Set("page", strconv.Itoa(page))
-	return u + "?" + q.Encode()
-}
-
-func (c *call) aliasPath() string {
-	path := strings.TrimPrefix(c.r.URL.EscapedPath(), c.prefix)
-	parts := strings.Split(path, "/")
-	switch {
-	case len(parts) > 3 && parts[1] == "repos" && c.repo != nil:
-		path = fmt.Sprintf("/repositories/%d", c.repo.id)
-		if len(parts) > 4 {
-			path += "/" + strings.Join(parts[4:], "/")
-		}
-	case len(parts) > 4 && parts[1] == "orgs" && parts[3] == "teams":
-		if t := c.teamOf(parts[2], parts[4]); t != nil {
-			path = fmt.Sprintf("/organizations/%d/team/%d", t.orgID, t.id)
-			if len(parts) > 5 {
-				path += "/" + strings.Join(parts[5:], "/")
-			}
-		}
-	}
-	return c.apiRoot() + path
-}
-
-func (c *call) teamOf(org, slug string) *team {
-	slug, _ = url.PathUnescape(slug)
-	o := c.w.account(org)
-	if o == nil {
-		return nil
-	}
-	return c.w.teamBySlug(o.id, slug)
-}
-
-// escapePath escapes each segment of a path.
-func escapePath(path string) string {
-	parts := strings.Split(path, "/")
-	for i, p := range parts {
-		parts[i] = url.PathEscape(p)
-	}
-	return strings.Join(parts, "/")
 }

@@ -61,7 +61,9 @@ type Sim struct {
 	faults   []*Fault
 	requests []Request
 	budgets  map[budgetKey]*budget
-	muted    bool // changes send no webhooks: see lie
+	inFlight map[int64]int         // requests of an installation
+	content  map[int64][]time.Time // when an installation created content, oldest first
+	muted    bool                  // changes send no webhooks: see lie
 
 	hooks *dispatcher
 }
@@ -79,7 +81,7 @@ func New(opts Options) *Sim {
 		bigIDs:  3_000_000_000,
 		tokens:  map[string]*token{},
 		signer:  randomBytes(32),
-		budgets: map[budgetKey]*budget{},
+		budgets: map[budgetKey]*budget{}, inFlight: map[int64]int{}, content: map[int64][]time.Time{},
 	}
 	if s.now == nil {
 		s.now = time.Now

@@ -27,6 +27,7 @@ type world struct {
 	app  githubsim.App
 	inst int64
 	hook *receiver
+	wire bool // requests go over a connection
 }
 
 const codeowners = "* @acme/core\n/docs/ @acme/docs\n"
@@ -209,6 +210,9 @@ func (w *world) call(method, path, token string, body any, header ...string) rep
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
+	if !w.wire {
+		return w.direct(req)
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		return reply{t: w.t, err: err}
@@ -216,6 +220,22 @@ func (w *world) call(method, path, token string, body any, header ...string) rep
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
 	return reply{t: w.t, status: resp.StatusCode, header: resp.Header, raw: raw, err: err}
+}
+
+// direct calls the handler without a connection, which is what most tests need.
+func (w *world) direct(req *http.Request) (r reply) {
+	if req.Body == nil {
+		req.Body = http.NoBody
+	}
+	req.RequestURI = req.URL.RequestURI()
+	rec := httptest.NewRecorder()
+	defer func() {
+		if p := recover(); p != nil {
+			r = reply{t: w.t, err: fmt.Errorf("connection closed: %v", p)}
+		}
+	}()
+	w.sim.Handler().ServeHTTP(rec, req)
+	return reply{t: w.t, status: rec.Code, header: rec.Header(), raw: rec.Body.Bytes()}
 }
 
 func (w *world) get(path, token string, header ...string) reply {

@@ -157,115 +157,6 @@ func (m *mutation) setBranch(r *repo, branch, sha string, by *account) {
 	}
 }
 
-// ReviewOf describes a review to submit.
-type ReviewOf struct {
-	User   string // may be an App's bot, "slug[bot]"
-	State  string // APPROVED, CHANGES_REQUESTED, COMMENTED or PENDING
-	Body   string
-	Commit string // "": the present head
-}
-
-// Review submits a review of the present head and returns its id. An author
-// cannot approve or request changes on their own pull request.
-func (s *Sim) Review(fullName string, number int, user, state string) (id int64, err error) {
-	return s.SubmitReview(fullName, number, ReviewOf{User: user, State: state})
-}
-
-// SubmitReview is Review with every detail.
-func (s *Sim) SubmitReview(fullName string, number int, v ReviewOf) (id int64, err error) {
-	err = s.onPull(fullName, number, v.User, func(m *mutation, r *repo, p *pull, by *account) error {
-		id, err = m.review(r, p, by, v.State, v.Body, v.Commit)
-		return err
-	})
-	return id, err
-}
-
-func (m *mutation) review(r *repo, p *pull, by *account, state, body, commitID string) (int64, error) {
-	switch state {
-	case "APPROVED", "CHANGES_REQUESTED", "COMMENTED", "PENDING":
-	default:
-		return 0, fmt.Errorf("review state %q: want APPROVED, CHANGES_REQUESTED, COMMENTED or PENDING", state)
-	}
-	if by.id == p.authorID && state == "APPROVED" {
-		return 0, unprocessable("Can not approve your own pull request")
-	}
-	if by.id == p.authorID && state == "CHANGES_REQUESTED" {
-		return 0, unprocessable("Can not request changes on your own pull request")
-	}
-	if state == "PENDING" && slices.ContainsFunc(p.reviews, func(v *review) bool { return v.userID == by.id && v.state == "PENDING" }) {
-		return 0, unprocessable("User can only have one pending review per pull request")
-	}
-	v := &review{id: m.s.nextBigID(), userID: by.id, state: state, body: body, commitID: cmp.Or(commitID, p.headSHA), submittedAt: m.at}
-	p.reviews = append(p.reviews, v)
-	if state == "PENDING" {
-		return v.id, nil
-	}
-	p.updatedAt = m.at
-	m.answerRequests(p, v)
-	m.emitReview(r, p, v, "submitted", by)
-	return v.id, nil
-}
-
-// answerRequests takes the reviewer, and the teams asked for that the reviewer
-// belongs to, out of the requested reviewers: such teams are onBehalfOf.
-func (m *mutation) answerRequests(p *pull, v *review) {
-	p.requestedUsers = slices.DeleteFunc(p.requestedUsers, func(id int64) bool { return id == v.userID })
-	p.requestedTeams = slices.DeleteFunc(p.requestedTeams, func(id int64) bool {
-		t := m.w.teams[id]
-		if t == nil || m.w.teamMembers(t)[v.userID] == "" {
-			return false
-		}
-		v.onBehalfOf = append(v.onBehalfOf, id)
-		return true
-	})
-}
-
-// DismissReview dismisses a review in place, keeping its id and time.
-func (s *Sim) DismissReview(fullName string, number int, reviewID int64, by string) error {
-	return s.onPull(fullName, number, by, func(m *mutation, r *repo, p *pull, by *account) error {
-		return m.dismiss(r, p, reviewID, by)
-	})
-}
-
-func (m *mutation) dismiss(r *repo, p *pull, reviewID int64, by *account) error {
-	v := findReview(p, reviewID)
-	if v == nil {
-		return fmt.Errorf("no review %d on #%d", reviewID, p.number)
-	}
-	if v.state != "APPROVED" && v.state != "CHANGES_REQUESTED" {
-		return unprocessable("Can not dismiss a " + strings.ToLower(strings.ReplaceAll(v.state, "_", " ")) + " pull request review")
-	}
-	v.state, p.updatedAt = "DISMISSED", m.at
-	m.emitReview(r, p, v, "dismissed", by)
-	return nil
-}
-
-func findReview(p *pull, id int64) *review {
-	i := slices.IndexFunc(p.reviews, func(v *review) bool { return v.id == id })
-	if i < 0 {
-		return nil
-	}
-	return p.reviews[i]
-}
-
-// EditReview changes the body of a review; state and time stay.
-func (s *Sim) EditReview(fullName string, number int, reviewID int64, body string) error {
-	return s.onPull(fullName, number, "", func(m *mutation, r *repo, p *pull, _ *account) error {
-		v := findReview(p, reviewID)
-		if v == nil {
-			return fmt.Errorf("no review %d on #%d", reviewID, p.number)
-		}
-		was := v.body
-		v.body, p.updatedAt = body, m.at
-		by := m.w.accounts[v.userID]
-		if by == nil {
-			by = m.w.accounts[r.ownerID]
-		}
-		m.emitReviewEdited(r, p, v, was, by)
-		return nil
-	})
-}
-
 // ClosePull closes a pull request without merging it.
 func (s *Sim) ClosePull(fullName string, number int, by string) error {
 	return s.onPull(fullName, number, by, func(m *mutation, r *repo, p *pull, by *account) error {
@@ -315,6 +206,23 @@ func (m *mutation) merge(r *repo, p *pull, by *account) (string, error) {
 	if !p.open || tip == "" {
 		return "", unprocessable("Pull Request is not mergeable")
 	}
+	sha := m.mergeOnto(r, p, tip, by).sha
+	m.markMerged(r, p, sha, by)
+	m.setBranch(r, p.baseRef, sha, by)
+	return sha, nil
+}
+
+// markMerged closes a pull request as merged by a commit and sends its event.
+func (m *mutation) markMerged(r *repo, p *pull, sha string, by *account) {
+	p.baseSHA = r.branches[p.baseRef]
+	p.open, p.merged, p.closedAt, p.mergedAt, p.updatedAt = false, true, ptr(m.at), ptr(m.at), m.at
+	p.mergedBy, p.mergeSHA = by.id, sha
+	m.emitPull(r, p, "closed", by, nil)
+}
+
+// mergeOnto makes the merge commit of a pull request on top of tip. What the
+// pull request changes wins; conflicts are not looked for.
+func (m *mutation) mergeOnto(r *repo, p *pull, tip string, by *account) *commit {
 	o := m.s.objects
 	files := map[string]string{}
 	for _, f := range m.s.changes(r, p) {
@@ -326,16 +234,10 @@ func (m *mutation) merge(r *repo, p *pull, by *account) (string, error) {
 			files[f.path] = o.content(e)
 		}
 	}
-	c := o.putCommit(commit{
+	return o.putCommit(commit{
 		tree: o.write(o.commits[tip].tree, files), parents: []string{tip, p.headSHA}, when: m.at, author: by.login,
 		email: strings.ToLower(by.login) + "@users.noreply.github.example", message: fmt.Sprintf("Merge pull request #%d from %s", p.number, p.headRef),
 	})
-	p.baseSHA = tip
-	p.open, p.merged, p.closedAt, p.mergedAt, p.updatedAt = false, true, ptr(m.at), ptr(m.at), m.at
-	p.mergedBy, p.mergeSHA = by.id, c.sha
-	m.emitPull(r, p, "closed", by, nil)
-	m.setBranch(r, p.baseRef, c.sha, by)
-	return c.sha, nil
 }
 
 // content is what write takes to make the entry again.

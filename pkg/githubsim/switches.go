@@ -50,6 +50,13 @@ type Switches struct {
 	RateLimit int
 	// RateLimitStatus is the status of an exceeded budget on REST: 403 or 429; 0 is 403.
 	RateLimitStatus int
+	// MaxConcurrent is the number of requests of one installation in flight above
+	// which a secondary limit is answered: GitHub's is 100. 0 is no limit.
+	MaxConcurrent int
+	// MaxContentPerMinute is the number of POST and PATCH requests of one
+	// installation in a minute above which a secondary limit is answered: GitHub's
+	// is 80. 0 is no limit.
+	MaxContentPerMinute int
 	// PullFilesLimit is the number of files of a pull request that can be listed; 0 is 3,000.
 	PullFilesLimit int
 	// SecretTeamsHidden answers 404 for a secret team to every App, instead of the
