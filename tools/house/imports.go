@@ -23,7 +23,7 @@ var boundaries = []boundary{
 	{Prefix: "github.com/google/go-github/", Home: []string{"pkg/ghclient"}, Tests: true, Why: "GitHub's API lives only in pkg/ghclient: add a method there"},
 	{Prefix: "github.com/shurcooL/", Home: []string{"pkg/ghclient"}, Tests: true, Why: "GitHub's API lives only in pkg/ghclient: add a method there"},
 	{Prefix: "github.com/nats-io/", Home: []string{"pkg/nudge"}, Why: "NATS lives only in pkg/nudge: add a method there"},
-	{Prefix: Module + "/pkg/store/storetest", Home: []string{"pkg/store", "test"}, Tests: true, Why: "test databases are for tests"},
+	{Prefix: Module + "/pkg/store/storetest", Home: []string{"pkg/store", "internal/rig", "test"}, Tests: true, Why: "test databases are for tests"},
 	{Prefix: Module + "/pkg/store/localpg", Home: []string{"pkg/store", "cmd/countersign", "test", "tools"}, Why: "the private PostgreSQL is for development and tests; production brings its own"},
 }
 
