@@ -1,0 +1,318 @@
+package reconciler
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"github.com/countersign/countersign/pkg/ghclient"
+	"github.com/countersign/countersign/pkg/nudge"
+	"github.com/countersign/countersign/pkg/store"
+	"github.com/countersign/countersign/pkg/store/storetest"
+)
+
+func TestMain(m *testing.M) {
+	// The test server's own waiter outlives the tests on purpose: it serves every package.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/countersign/countersign/pkg/store/localpg.spawn.func1"))
+}
+
+// journal is the order of everything a scan does, and the place where a test interferes.
+type journal struct {
+	mu    sync.Mutex
+	steps []string
+	// on is asked ahead of every step; its error is the step's.
+	on func(ctx context.Context, step string) error
+}
+
+func (j *journal) step(ctx context.Context, format string, args ...any) error {
+	step := fmt.Sprintf(format, args...)
+	j.mu.Lock()
+	j.steps = append(j.steps, step)
+	on := j.on
+	j.mu.Unlock()
+	if on == nil {
+		return nil
+	}
+	return on(ctx, step)
+}
+
+func (j *journal) taken() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.steps)
+}
+
+func (j *journal) count(prefix string) (n int) {
+	for _, s := range j.taken() {
+		if strings.HasPrefix(s, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+// fakeGitHub is every installation of the App.
+type fakeGitHub struct {
+	*journal
+	installations []ghclient.Installation
+	repos         map[int64][]ghclient.RepositoryInfo // by installation
+	pulls         map[int64][]ghclient.Pull           // by repository
+	page          int
+}
+
+func (f *fakeGitHub) Installations(ctx context.Context) ([]ghclient.Installation, error) {
+	if err := f.step(ctx, "installations"); err != nil {
+		return nil, err
+	}
+	return f.installations, nil
+}
+
+type fakeClient struct {
+	*fakeGitHub
+	installation int64
+}
+
+func (c fakeClient) Repositories(ctx context.Context) ([]ghclient.RepositoryInfo, error) {
+	if err := c.step(ctx, "repositories %d", c.installation); err != nil {
+		return nil, err
+	}
+	return c.repos[c.installation], nil
+}
+
+func (c fakeClient) OpenPulls(ctx context.Context, r ghclient.Repo, base string, page int) ([]ghclient.Pull, int, error) {
+	if err := c.step(ctx, "pulls %s from %d", r.FullName(), page); err != nil {
+		return nil, 0, err
+	}
+	var out []ghclient.Pull
+	for _, p := range c.pulls[r.ID] {
+		if p.Number < page {
+			continue
+		}
+		if len(out) == c.page {
+			return out, p.Number, nil
+		}
+		out = append(out, p)
+	}
+	return out, 0, nil
+}
+
+func repo(id int64, full string) ghclient.RepositoryInfo {
+	r, _ := ghclient.RepoFromFullName(id, full)
+	return ghclient.RepositoryInfo{Repo: r, DefaultBranch: "main", OwnerType: "Organization"}
+}
+
+func sha(n int) string { return fmt.Sprintf("%040x", n) }
+
+func pull(number, head int) ghclient.Pull {
+	return ghclient.Pull{Number: number, State: "open", HeadSHA: sha(head), BaseRef: "main", UpdatedAt: time.Unix(int64(head), 0)}
+}
+
+// world is one installation with one repository and the given pull requests.
+func world(pulls ...ghclient.Pull) *fakeGitHub {
+	return &fakeGitHub{
+		journal: &journal{}, page: 2,
+		installations: []ghclient.Installation{{ID: 1, AccountLogin: "acme"}},
+		repos:         map[int64][]ghclient.RepositoryInfo{1: {repo(10, "acme/api")}},
+		pulls:         map[int64][]ghclient.Pull{10: pulls},
+	}
+}
+
+// journaledStore writes every call into the journal ahead of doing it. Without a real store it does nothing and succeeds.
+type journaledStore struct {
+	*journal
+	real   Store
+	result string // of the last resignation
+}
+
+func (s *journaledStore) ElectDue(ctx context.Context, name, holder string, ttl, every time.Duration) (store.Term, error) {
+	if err := s.step(ctx, "elect"); err != nil {
+		return store.Term{}, err
+	}
+	if s.real == nil {
+		return store.Term{Name: name, Token: 1}, nil
+	}
+	return s.real.ElectDue(ctx, name, holder, ttl, every)
+}
+
+func (s *journaledStore) RenewTerm(ctx context.Context, t store.Term, ttl time.Duration) error {
+	if err := s.step(ctx, "renew"); err != nil || s.real == nil {
+		return err
+	}
+	return s.real.RenewTerm(ctx, t, ttl)
+}
+
+func (s *journaledStore) ResignTerm(ctx context.Context, t store.Term, result string) error {
+	s.mu.Lock()
+	s.result = result
+	s.mu.Unlock()
+	if err := s.step(ctx, "resign %q", result); err != nil || s.real == nil {
+		return err
+	}
+	return s.real.ResignTerm(ctx, t, result)
+}
+
+func (s *journaledStore) ReadLease(ctx context.Context, name string) (store.LeaseStatus, error) {
+	if s.real == nil {
+		return store.LeaseStatus{}, nil
+	}
+	return s.real.ReadLease(ctx, name)
+}
+
+func (s *journaledStore) PruneDeliveries(ctx context.Context, age time.Duration, limit int) (int, error) {
+	if err := s.step(ctx, "prune deliveries"); err != nil || s.real == nil {
+		return 0, err
+	}
+	return s.real.PruneDeliveries(ctx, age, limit)
+}
+
+func (s *journaledStore) PruneHeads(ctx context.Context, age time.Duration, limit int) (int, error) {
+	if err := s.step(ctx, "prune heads"); err != nil || s.real == nil {
+		return 0, err
+	}
+	return s.real.PruneHeads(ctx, age, limit)
+}
+
+func (s *journaledStore) KeepInstallation(ctx context.Context, i store.InstallationID, login string) error {
+	if err := s.step(ctx, "keep %d", i); err != nil || s.real == nil {
+		return err
+	}
+	return s.real.KeepInstallation(ctx, i, login)
+}
+
+func (s *journaledStore) WakeParked(ctx context.Context, i store.InstallationID, repos []store.RepositoryID) (int, error) {
+	if err := s.step(ctx, "wake parked %d", i); err != nil || s.real == nil {
+		return 0, err
+	}
+	return s.real.WakeParked(ctx, i, repos)
+}
+
+func (s *journaledStore) EnqueueIdle(ctx context.Context, key store.PullKey, full string, fact store.PullFact, age time.Duration) (bool, error) {
+	if err := s.step(ctx, "enqueue %s#%d", full, key.Number); err != nil || s.real == nil {
+		return err == nil, err
+	}
+	return s.real.EnqueueIdle(ctx, key, full, fact, age)
+}
+
+// wakes collects what was sent.
+type wakes struct {
+	mu   sync.Mutex
+	sent []nudge.Wake
+}
+
+func (w *wakes) Wake(_ context.Context, wake nudge.Wake) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sent = append(w.sent, wake)
+	return nudge.ErrUnavailable
+}
+
+func testConfig() Config {
+	return Config{ScanEvery: time.Minute, Recheck: 15 * time.Minute, RetentionDays: 30}
+}
+
+// bundle is a service over the fakes; with a database when db is set.
+type bundle struct {
+	t        *testing.T
+	db       *storetest.DB
+	github   *fakeGitHub
+	store    *journaledStore
+	wakes    *wakes
+	registry *prometheus.Registry
+	log      *bytes.Buffer
+	service  *Service
+}
+
+// setupFake is a service whose store does nothing; its journal is GitHub's too.
+func setupFake(t *testing.T, g *fakeGitHub) *bundle {
+	t.Helper()
+	b := &bundle{
+		t: t, github: g, store: &journaledStore{journal: g.journal}, wakes: &wakes{}, registry: prometheus.NewRegistry(), log: &bytes.Buffer{},
+	}
+	b.service = b.replica("reconciler-1", b.registry)
+	return b
+}
+
+// setup is a service over a database of its own.
+func setup(t *testing.T, g *fakeGitHub) *bundle {
+	t.Helper()
+	b := setupFake(t, g)
+	b.db = storetest.New(t)
+	b.store.real = b.db.Store(storetest.Reconciler)
+	t.Cleanup(func() { storetest.CheckInvariants(t, b.db) })
+	return b
+}
+
+func (b *bundle) replica(holder string, r prometheus.Registerer) *Service {
+	b.t.Helper()
+	s, err := New(testConfig(), Deps{
+		Store: b.store, App: b.github, Waker: b.wakes, Holder: holder, Metrics: r,
+		Log:    slog.New(slog.NewJSONHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Client: func(i int64) Client { return fakeClient{b.github, i} },
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+// scan is one attempt; it returns the result the lease recorded.
+func (b *bundle) scan() string {
+	b.t.Helper()
+	b.store.result = "none"
+	b.service.attempt(b.t.Context(), nudge.ViaPoll, 0)
+	return b.store.result
+}
+
+func (b *bundle) wantResult(want string) {
+	b.t.Helper()
+	if got := b.scan(); got != want {
+		b.t.Errorf("result %q, want %q; steps %v; log %s", got, want, b.github.taken(), b.log)
+	}
+}
+
+func (b *bundle) wantSteps(want ...string) {
+	b.t.Helper()
+	if got := b.github.taken(); !slices.Equal(got, want) {
+		b.t.Errorf("steps\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func (b *bundle) wantText(want, sql string, args ...any) {
+	b.t.Helper()
+	if got := b.db.QueryText(sql, args...); got != want {
+		b.t.Errorf("%s = %q, want %q", sql, got, want)
+	}
+}
+
+func (b *bundle) wantInt(want int64, sql string, args ...any) {
+	b.t.Helper()
+	if got := b.db.QueryInt(sql, args...); got != want {
+		b.t.Errorf("%s = %d, want %d", sql, got, want)
+	}
+}
+
+// counter reads one series by its only label's value.
+func (b *bundle) counter(name, label string) float64 {
+	b.t.Helper()
+	families, err := b.registry.Gather()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name && (len(m.GetLabel()) == 0 || m.GetLabel()[0].GetValue() == label) {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	return 0
+}
