@@ -181,28 +181,50 @@ func fill(target any, vars []variable, settings map[string]setting) error {
 // validator is what a config struct may have to refuse values that parse.
 type validator interface{ Validate() error }
 
-// validate calls Validate on every struct of a config, innermost first. An
-// embedded struct's Validate is promoted and so called twice; it is reported once.
+// validate calls Validate on every struct of a config, innermost first. One that
+// also calls its parts' Validate, or has it promoted to it, reports nothing twice.
 func validate(v reflect.Value) error {
+	var found []error
+	collect(v, &found)
+	seen := map[string]bool{}
+	return errors.Join(slices.DeleteFunc(found, func(err error) bool {
+		before := seen[err.Error()]
+		seen[err.Error()] = true
+		return before
+	})...)
+}
+
+func collect(v reflect.Value, found *[]error) {
 	for v.Kind() == reflect.Pointer {
 		v = v.Elem()
 	}
 	if v.Kind() != reflect.Struct {
-		return nil
+		return
 	}
-	var errs []error
 	for f := range v.Type().Fields() {
 		if f.IsExported() && f.Type.Kind() == reflect.Struct {
-			errs = append(errs, validate(v.FieldByIndex(f.Index).Addr()))
+			collect(v.FieldByIndex(f.Index).Addr(), found)
 		}
 	}
 	if own, ok := v.Addr().Interface().(validator); ok {
-		err := own.Validate()
-		if err != nil && !slices.ContainsFunc(errs, func(e error) bool { return e != nil && e.Error() == err.Error() }) {
-			errs = append(errs, err)
-		}
+		*found = append(*found, parts(own.Validate())...)
 	}
-	return errors.Join(errs...)
+}
+
+// parts takes joined errors apart.
+func parts(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	switch {
+	case err == nil:
+		return nil
+	case !ok:
+		return []error{err}
+	}
+	var all []error
+	for _, one := range joined.Unwrap() {
+		all = append(all, parts(one)...)
+	}
+	return all
 }
 
 func environment(environ []string) map[string]string {

@@ -181,6 +181,26 @@ func TestLoadKnowsOtherServices(t *testing.T) {
 	}
 }
 
+// thorough also validates what Load validates by itself.
+type thorough struct {
+	App   app
+	Poll  time.Duration `env:"COUNTERSIGN_POLL" desc:"How often."`
+	Inner struct{ App app } // the same variables again: both fields are filled
+}
+
+func (c thorough) Validate() error {
+	return errors.Join(c.App.Validate(), errors.New("COUNTERSIGN_POLL: never right"))
+}
+
+func TestValidationReportsEachProblemOnce(t *testing.T) {
+	t.Parallel()
+	_, err := Load[thorough](nil, []string{"COUNTERSIGN_GITHUB_APP_ID=-1"})
+	want := "COUNTERSIGN_GITHUB_APP_ID: -1 is below zero\nCOUNTERSIGN_POLL: never right"
+	if err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
 func TestLoadReportsSources(t *testing.T) {
 	t.Parallel()
 	sources := map[string]string{}
@@ -221,6 +241,10 @@ func TestConfigStructsAreChecked(t *testing.T) {
 		{"a secret with a default", struct {
 			A string `env:"COUNTERSIGN_A" envDefault:"x" secret:"true" desc:"a"`
 		}{}, "default"},
+		{"one variable, two defaults", struct {
+			A int `env:"COUNTERSIGN_A" envDefault:"1" desc:"a"`
+			B int `env:"COUNTERSIGN_A" envDefault:"2" desc:"a"`
+		}{}, "COUNTERSIGN_A twice"},
 		{"a prefix", struct {
 			A struct{} `envPrefix:"X_"`
 		}{}, "envPrefix"},

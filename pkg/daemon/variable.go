@@ -38,7 +38,29 @@ func variablesOf(config any) ([]variable, error) {
 	if t == nil || t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("config %T is not a struct", config)
 	}
-	return walkVariables(t)
+	all, err := walkVariables(t)
+	if err != nil {
+		return nil, err
+	}
+	return once(t, all)
+}
+
+// once keeps each variable's first declaration. Two fields may read one
+// variable, in configs that are made of others; they must agree on what it is.
+func once(t reflect.Type, all []variable) ([]variable, error) {
+	first := map[string]variable{}
+	var kept []variable
+	for _, v := range all {
+		before, ok := first[v.name]
+		switch {
+		case !ok:
+			first[v.name] = v
+			kept = append(kept, v)
+		case before != v:
+			return nil, fmt.Errorf("config %s declares %s twice and differently", t, v.name)
+		}
+	}
+	return kept, nil
 }
 
 func walkVariables(t reflect.Type) ([]variable, error) {
