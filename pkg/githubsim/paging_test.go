@@ -79,6 +79,7 @@ func TestPagination(t *testing.T) {
 	})
 	t.Run("thirty a page by default and at most a hundred", func(t *testing.T) {
 		w := newWorld(t)
+		w.sim.SetWebhook(w.app.ID, "", "")
 		for range 120 {
 			w.pull(nil)
 		}

@@ -3,6 +3,8 @@ package githubsim_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -30,6 +32,15 @@ type world struct {
 	wire bool // requests go over a connection
 }
 
+// testKey is one key for all worlds: making one takes a while.
+var testKey = sync.OnceValue(func() *rsa.PrivateKey {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		panic(err)
+	}
+	return key
+})
+
 const codeowners = "* @acme/core\n/docs/ @acme/docs\n"
 
 func newWorld(t *testing.T, opts ...func(*githubsim.Options)) *world {
@@ -40,7 +51,7 @@ func newWorld(t *testing.T, opts ...func(*githubsim.Options)) *world {
 	}
 	w := &world{t: t, sim: githubsim.New(o), hook: newReceiver(t)}
 	t.Cleanup(w.sim.Close)
-	w.app = w.sim.AddApp(githubsim.App{Slug: "countersign", WebhookURL: w.hook.url, WebhookSecret: "the-secret-of-the-webhook-0123456789"})
+	w.app = w.sim.AddApp(githubsim.App{Slug: "countersign", PrivateKey: testKey(), WebhookURL: w.hook.url, WebhookSecret: "the-secret-of-the-webhook-0123456789"})
 	w.sim.AddOrg("acme", "alice", "bob", "carol")
 	w.sim.AddRepo("acme", "widgets", map[string]string{
 		"README.md": "# widgets\n", ".github/CODEOWNERS": codeowners, "src/main.go": "package main\n", "docs/index.md": "# docs\n",
