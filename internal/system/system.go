@@ -19,10 +19,11 @@ import (
 	"github.com/countersign/countersign/services/fanout"
 	"github.com/countersign/countersign/services/ingress"
 	"github.com/countersign/countersign/services/invalidator"
+	"github.com/countersign/countersign/services/reconciler"
 )
 
 // Services are the five, in the order in which work flows through them.
-var Services = []string{"ingress", "invalidator", "fanout", "evaluator"}
+var Services = []string{"ingress", "invalidator", "fanout", "evaluator", "reconciler"}
 
 // Options are what a whole system needs. The zero value lacks a database and a GitHub.
 type Options struct {
@@ -111,6 +112,7 @@ var starters = map[string]func(*System) error{
 	"invalidator": func(s *System) error { return run(s, "invalidator", func(*invalidator.Config) {}, invalidator.Run) },
 	"fanout":      func(s *System) error { return run(s, "fanout", func(*fanout.Config) {}, fanout.Run) },
 	"evaluator":   func(s *System) error { return run(s, "evaluator", func(*evaluator.Config) {}, evaluator.Run) },
+	"reconciler":  func(s *System) error { return run(s, "reconciler", func(*reconciler.Config) {}, reconciler.Run) },
 }
 
 // run configures one replica from variables and starts it.
@@ -149,7 +151,7 @@ func run[C any](s *System, service string, adjust func(*C), serve func(context.C
 
 // Known are every service's configuration structs: in one process, each ignores the others' variables.
 func Known() []any {
-	return []any{daemon.Config{}, ingress.Config{}, invalidator.Config{}, fanout.Config{}, evaluator.Config{}}
+	return []any{daemon.Config{}, ingress.Config{}, invalidator.Config{}, fanout.Config{}, evaluator.Config{}, reconciler.Config{}}
 }
 
 func (s *System) environ(service string, number int) []string {

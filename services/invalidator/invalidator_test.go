@@ -333,7 +333,7 @@ func TestCandidatesFailClosed(t *testing.T) {
 	t.Parallel()
 	lies := map[string]func(GitHub) GitHub{
 		"RG-188 RG-194 a contradictory listing": func(g GitHub) GitHub { return lying{GitHub: g, listErr: ghclient.ErrMalformed} },
-		"RG-192 more than a hundred candidates":  func(g GitHub) GitHub { return lying{GitHub: g, listErr: ghclient.ErrTooLarge} },
+		"RG-192 more than a hundred candidates": func(g GitHub) GitHub { return lying{GitHub: g, listErr: ghclient.ErrTooLarge} },
 		"RG-189 RG-195 a candidate that is not what was asked for": func(g GitHub) GitHub {
 			return lying{GitHub: g, pullErr: ghclient.ErrMalformed}
 		},
