@@ -184,7 +184,7 @@ func TestLoadKnowsOtherServices(t *testing.T) {
 // thorough also validates what Load validates by itself.
 type thorough struct {
 	App   app
-	Poll  time.Duration `env:"COUNTERSIGN_POLL" desc:"How often."`
+	Poll  time.Duration     `env:"COUNTERSIGN_POLL" desc:"How often."`
 	Inner struct{ App app } // the same variables again: both fields are filled
 }
 
