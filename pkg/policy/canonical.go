@@ -14,7 +14,15 @@ import (
 
 // MarshalCanonical gives the one JSON form of v: the fields in the order of
 // the schema, no insignificant space, UTF-8, no trailing newline.
-func (v Verdict) MarshalCanonical() []byte { return marshal(v) }
+func (v Verdict) MarshalCanonical() []byte {
+	if v.Codes == nil {
+		v.Codes = []Code{}
+	}
+	if v.Pulls == nil {
+		v.Pulls = []PullVerdict{}
+	}
+	return marshal(v)
+}
 
 // MarshalCanonical gives the one JSON form of s, whatever the order of its
 // collections was (I8); DecodeSnapshot reads it back, and Evaluate decides the
@@ -78,7 +86,7 @@ func (p PullRequest) normalized() PullRequest {
 		p.Reviews.Items[i].SubmittedAt = utc(p.Reviews.Items[i].SubmittedAt)
 	}
 	slices.SortFunc(p.Reviews.Items, func(a, b Review) int {
-		return cmp.Or(cmp.Compare(a.ID, b.ID), strings.Compare(string(marshal(a)), string(marshal(b))))
+		return orText(cmp.Compare(a.ID, b.ID), &a, &b)
 	})
 	p.Comments.Items = slices.Clone(p.Comments.Items)
 	for i := range p.Comments.Items {
@@ -86,9 +94,18 @@ func (p PullRequest) normalized() PullRequest {
 		c.CreatedAt, c.UpdatedAt = c.CreatedAt.UTC(), c.UpdatedAt.UTC()
 	}
 	slices.SortFunc(p.Comments.Items, func(a, b Comment) int {
-		return cmp.Or(cmp.Compare(a.ID, b.ID), strings.Compare(string(marshal(a)), string(marshal(b))))
+		return orText(cmp.Compare(a.ID, b.ID), &a, &b)
 	})
 	return p
+}
+
+// orText orders by c, and by the JSON form only where c cannot tell: elements
+// with one key contradict each other, but their order must not matter either.
+func orText[T any](c int, a, b *T) int {
+	if c != 0 {
+		return c
+	}
+	return bytes.Compare(marshal(a), marshal(b))
 }
 
 // utc keeps the zero time the zero time, so that omitzero still drops it.
@@ -102,8 +119,7 @@ func utc(t time.Time) time.Time {
 func sortedFiles(files []ChangedFile) []ChangedFile {
 	files = slices.Clone(files)
 	slices.SortFunc(files, func(a, b ChangedFile) int {
-		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.PreviousPath, b.PreviousPath),
-			strings.Compare(string(marshal(a)), string(marshal(b))))
+		return orText(strings.Compare(a.Path, b.Path), &a, &b)
 	})
 	return files
 }
@@ -111,7 +127,7 @@ func sortedFiles(files []ChangedFile) []ChangedFile {
 func (l CodeownersErrorList) sorted() []CodeownersError {
 	items := slices.Clone(l.Items)
 	slices.SortFunc(items, func(a, b CodeownersError) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), strings.Compare(string(marshal(a)), string(marshal(b))))
+		return orText(cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column)), &a, &b)
 	})
 	return items
 }

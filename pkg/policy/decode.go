@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // ErrSnapshot is wrapped by every error of DecodeSnapshot.
@@ -24,6 +25,10 @@ func DecodeSnapshot(data []byte) (Snapshot, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&s); err != nil {
+		var badTime *time.ParseError
+		if errors.As(err, &badTime) {
+			return Snapshot{}, fmt.Errorf("%w: the time %q is not RFC 3339; write it as 2026-03-04T12:00:00Z", ErrSnapshot, clip(badTime.Value, 60))
+		}
 		return Snapshot{}, fmt.Errorf("%w: %s", ErrSnapshot, clip(err.Error(), 300))
 	}
 	if s.Version != SnapshotVersion {
@@ -41,7 +46,7 @@ func DecodeSnapshot(data []byte) (Snapshot, error) {
 func checkKeys(data []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
-	if err := checkValue(decoder, ""); err != nil {
+	if err := checkValue(decoder, nil, 0); err != nil {
 		return err
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
@@ -50,7 +55,28 @@ func checkKeys(data []byte) error {
 	return nil
 }
 
-func checkValue(decoder *json.Decoder, path string) error {
+// jsonPath is a place in a document; its text is made only for an error.
+type jsonPath struct {
+	parent *jsonPath
+	key    string
+	index  int // where key is empty
+}
+
+func (p *jsonPath) String() string {
+	switch {
+	case p == nil:
+		return ""
+	case p.key == "":
+		return p.parent.String() + "[" + strconv.Itoa(p.index) + "]"
+	default:
+		return strings.TrimPrefix(p.parent.String()+"."+clip(p.key, 100), ".")
+	}
+}
+
+// maxDepth is far above what a snapshot needs.
+const maxDepth = 100
+
+func checkValue(decoder *json.Decoder, path *jsonPath, depth int) error {
 	token, err := decoder.Token()
 	if err != nil {
 		return tokenError(err)
@@ -59,28 +85,18 @@ func checkValue(decoder *json.Decoder, path string) error {
 	if !ok {
 		return nil
 	}
+	if depth == maxDepth {
+		return errors.New("the snapshot is nested too deeply")
+	}
 	seen := map[string]bool{}
 	for i := 0; decoder.More(); i++ {
-		here := path + "[" + strconv.Itoa(i) + "]"
+		here := &jsonPath{parent: path, index: i}
 		if delim == '{' {
-			key, err := decoder.Token()
-			if err != nil {
-				return tokenError(err)
+			if here.key, err = checkKey(decoder, seen, path); err != nil {
+				return err
 			}
-			name, _ := key.(string)
-			here = strings.TrimPrefix(path+"."+clip(name, 100), ".")
-			switch {
-			case seen[name]:
-				return fmt.Errorf("%s: the key is given twice; keep one", here)
-			case name != strings.ToLower(name):
-				return fmt.Errorf("%s: keys are lower case; write %s", here, strings.ToLower(clip(name, 100)))
-			}
-			seen[name] = true
 		}
-		if len(here) > 4096 {
-			return errors.New("the snapshot is nested too deeply")
-		}
-		if err := checkValue(decoder, here); err != nil {
+		if err := checkValue(decoder, here, depth+1); err != nil {
 			return err
 		}
 	}
@@ -88,6 +104,25 @@ func checkValue(decoder *json.Decoder, path string) error {
 		return tokenError(err)
 	}
 	return nil
+}
+
+func checkKey(decoder *json.Decoder, seen map[string]bool, path *jsonPath) (string, error) {
+	token, err := decoder.Token()
+	if err != nil {
+		return "", tokenError(err)
+	}
+	key, _ := token.(string)
+	here := &jsonPath{parent: path, key: key}
+	switch {
+	case key == "":
+		return "", fmt.Errorf("%s: a key is empty", path)
+	case seen[key]:
+		return "", fmt.Errorf("%s: the key is given twice; keep one", here)
+	case key != strings.ToLower(key):
+		return "", fmt.Errorf("%s: keys are lower case; write %s", here, strings.ToLower(clip(key, 100)))
+	}
+	seen[key] = true
+	return key, nil
 }
 
 func tokenError(err error) error {

@@ -189,20 +189,17 @@ const noDelegation = "no delegation covers the path"
 
 // delegated says whether an App may stand in for owners on a path (RG-340…
 // RG-344), and otherwise what keeps it out.
-func delegated(rules *RepositoryRules, labels map[string]bool, alias string, path *ownedPath, owners []Owner) (bool, string) {
+func (p *pullPlan) delegated(alias string, path *ownedPath, owners []Owner) (bool, string) {
 	if path.barred != "" {
 		return false, "the path is protected from Apps by " + path.barred
 	}
 	why := noDelegation
-	for i := range rules.Delegations {
-		d := &rules.Delegations[i]
-		if d.App != alias {
+	for i := range p.base.rules.Delegations {
+		d := &p.base.rules.Delegations[i]
+		if d.App != alias || !p.covered(i, path) {
 			continue
 		}
-		if _, ok := d.Paths.Match(path.path); !ok {
-			continue
-		}
-		if reason := delegationGate(d, labels, owners); reason != "" {
+		if reason := delegationGate(d, p.labels, owners); reason != "" {
 			why = reason
 			continue
 		}

@@ -40,7 +40,7 @@ func prose(s string) string {
 		case r == '.' && endsWithWWW(s[:i]):
 			b.WriteString(`\.`)
 		default:
-			b.WriteString(escapeProse(string(r), false))
+			writeEscaped(&b, r, false)
 		}
 		start = start && r >= '0' && r <= '9'
 	}
@@ -56,9 +56,12 @@ func endsWithWWW(s string) bool {
 // punctuation that Markdown reads inside inline HTML is written as character
 // references, which are text and never markup.
 func code(s string) string {
+	shown := clip(s, maxShownValue)
+	if harmless(shown) {
+		return "<code>" + shown + "</code>"
+	}
 	var b strings.Builder
 	b.WriteString("<code>")
-	shown := clip(s, maxShownValue)
 	for i, r := range shown {
 		switch {
 		case hidden(r):
@@ -66,11 +69,25 @@ func code(s string) string {
 		case r == '.' && endsWithWWW(shown[:i]):
 			b.WriteString("&#46;")
 		default:
-			b.WriteString(escapeProse(string(r), true))
+			writeEscaped(&b, r, true)
 		}
 	}
 	b.WriteString("</code>")
 	return b.String()
+}
+
+// harmless is true for most paths: letters, digits and "/", "-", and "." that
+// cannot begin a link.
+func harmless(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case isASCIIAlnum(c), c == '/', c == '-':
+		case c == '.' && !endsWithWWW(s[:i]):
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // markdown are the characters that can begin markup, a mention, a link, an
@@ -82,25 +99,29 @@ const markdown = "\\`*_{}[]#!|~$:@^"
 func escapeProse(s string, reference bool) string {
 	var b strings.Builder
 	for _, r := range s {
-		switch {
-		case r == '<':
-			b.WriteString("&lt;")
-		case r == '>':
-			b.WriteString("&gt;")
-		case r == '&':
-			b.WriteString("&amp;")
-		case r == '"' && reference:
-			b.WriteString("&quot;")
-		case !strings.ContainsRune(markdown, r):
-			b.WriteRune(r)
-		case reference:
-			fmt.Fprintf(&b, "&#%d;", r)
-		default:
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		}
+		writeEscaped(&b, r, reference)
 	}
 	return b.String()
+}
+
+func writeEscaped(b *strings.Builder, r rune, reference bool) {
+	switch {
+	case r == '<':
+		b.WriteString("&lt;")
+	case r == '>':
+		b.WriteString("&gt;")
+	case r == '&':
+		b.WriteString("&amp;")
+	case r == '"' && reference:
+		b.WriteString("&quot;")
+	case r >= utf8.RuneSelf || strings.IndexByte(markdown, byte(r)) < 0:
+		b.WriteRune(r)
+	case reference:
+		fmt.Fprintf(b, "&#%d;", r)
+	default:
+		b.WriteByte('\\')
+		b.WriteRune(r)
+	}
 }
 
 func writeVisible(b *strings.Builder, r rune) {

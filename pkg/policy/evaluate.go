@@ -12,6 +12,8 @@ type evaluation struct {
 	wants *wantSet
 	org   compiledOrganization
 	bases map[string]*compiledBase
+	// scratch is memory for one group's approvals while they are counted.
+	scratch []ApprovalVerdict
 }
 
 // Needs says which facts are still missing from s. The caller reads them, puts

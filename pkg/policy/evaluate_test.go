@@ -127,6 +127,7 @@ func TestReviews(t *testing.T) {
 		{"RG-332 a comment needs nothing of that", broken(func(r *policy.Review) { r.State, r.Author, r.ID = "COMMENTED", nil, 5 }), true, nil},
 		{"RG-008 the same review twice is contradictory", broken(func(r *policy.Review) { r.ID = 101 }), false, codes(policy.CodeContradictory)},
 		{"RG-008 one account with two logins is contradictory", broken(func(r *policy.Review) { r.Author.ID = ids["bob"] }), false, codes(policy.CodeContradictory)},
+		{"RG-008 one account as user and as bot is contradictory", broken(func(r *policy.Review) { r.Author.ID, r.Author.Type, r.Author.Login = ids["bob"], "Bot", "bob" }), false, codes(policy.CodeContradictory)},
 		{"RG-007 reviews that could not be read in full", facts(approves("bob"), pullMod(func(p *policy.PullRequest) { p.Reviews.State = policy.FactUnknown })), false, codes(policy.CodeEvidenceUnknown)},
 	})
 	t.Run("RG-350 the 1000th review is read and the 1001st refused", func(t *testing.T) {

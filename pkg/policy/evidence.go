@@ -20,14 +20,20 @@ const (
 	MaxTeamLookups = 250
 )
 
+// unowned is the owner set of a path that nobody owns.
+const unowned = -1
+
 // ownedPath is one path that needs its owner's approval: a changed file, or
 // the old path of a rename (RG-326).
 type ownedPath struct {
 	path      string
 	renamedTo string
 	owners    Ownership
-	// set numbers the owner set (index in pullPlan.sets), -1 when unowned.
+	// set numbers the owner set (index in pullPlan.sets), unowned where nobody
+	// owns the path.
 	set int
+	// index is the place in pullPlan.paths.
+	index int
 	// barred names the pattern that keeps Apps out, "" when none does.
 	barred string
 }
@@ -53,16 +59,19 @@ func checkFiles(p *PullRequest) (paths []ownedPath, findings []Finding, ok bool)
 			findings = append(findings, failure(CodeMalformedEvidence, f.Path, "a changed file is not usable as evidence: %s", reason))
 			continue
 		}
-		paths = append(paths, ownedPath{path: f.Path, set: -1})
+		paths = append(paths, ownedPath{path: f.Path, set: unowned})
 		if f.Status == "renamed" {
-			paths = append(paths, ownedPath{path: f.PreviousPath, renamedTo: f.Path, set: -1})
+			paths = append(paths, ownedPath{path: f.PreviousPath, renamedTo: f.Path, set: unowned})
 		}
 	}
 	if len(findings) > 0 {
 		return nil, limitFindings(findings), false
 	}
 	slices.SortFunc(paths, func(a, b ownedPath) int {
-		return cmp.Or(strings.Compare(a.path, b.path), strings.Compare(a.renamedTo, b.renamedTo))
+		if c := strings.Compare(a.path, b.path); c != 0 {
+			return c
+		}
+		return strings.Compare(a.renamedTo, b.renamedTo)
 	})
 	kept := paths[:0]
 	for _, q := range paths {
@@ -80,6 +89,7 @@ func checkFiles(p *PullRequest) (paths []ownedPath, findings []Finding, ok bool)
 
 func limitFindings(findings []Finding) []Finding {
 	slices.SortFunc(findings, compareFindings)
+	findings = slices.Compact(findings)
 	if len(findings) > maxListedProblems {
 		more := failure(findings[0].Code, "", "and %d more of the same kind", len(findings)-maxListedProblems)
 		findings = append(findings[:maxListedProblems:maxListedProblems], more)
@@ -152,6 +162,7 @@ func readOpinions(p *PullRequest) (opinions []opinion, findings []Finding) {
 		id   int64
 	}
 	latest, torn := map[actorKey]opinion{}, map[actorKey]bool{}
+	kinds := map[int64]string{} // account → type
 	seen := make(map[int64]bool, len(p.Reviews.Items))
 	for i := range p.Reviews.Items {
 		r := &p.Reviews.Items[i]
@@ -170,6 +181,10 @@ func readOpinions(p *PullRequest) (opinions []opinion, findings []Finding) {
 		}
 		o := opinion{actor: *r.Author, login: strings.ToLower(r.Author.Login), reviewID: r.ID, state: r.State, commitID: r.CommitID, at: r.SubmittedAt}
 		key := actorKey{o.actor.Type, o.actor.ID}
+		if kind, known := kinds[o.actor.ID]; known && kind != o.actor.Type {
+			findings = append(findings, failure(CodeContradictory, "", "reviews of account %d are by a user and by a bot; they are read again", o.actor.ID))
+		}
+		kinds[o.actor.ID] = o.actor.Type
 		before, ok := latest[key]
 		if ok && before.login != o.login && !torn[key] {
 			torn[key] = true

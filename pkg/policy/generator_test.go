@@ -41,7 +41,7 @@ func list(key string, values []string) string {
 	return key + " = [" + strings.Join(quoted, ", ") + "]\n"
 }
 
-func flag(key string, on bool) string {
+func onlyIf(key string, on bool) string {
 	if on {
 		return key + " = true\n"
 	}
@@ -51,8 +51,8 @@ func flag(key string, on bool) string {
 // toml writes the repository policy.
 func (r rules) toml() string {
 	var b strings.Builder
-	b.WriteString("schema_version = 1\nenabled = true\n" + flag("allow_author_as_codeowner", r.allowAuthor) + flag("ownership_health", r.health))
-	b.WriteString("[approvals]\n" + flag("content_stable", r.contentStable) + flag("exclude_author", r.excludeAuthor) + flag("exclude_last_pusher", r.excludePusher))
+	b.WriteString("schema_version = 1\nenabled = true\n" + onlyIf("allow_author_as_codeowner", r.allowAuthor) + onlyIf("ownership_health", r.health))
+	b.WriteString("[approvals]\n" + onlyIf("content_stable", r.contentStable) + onlyIf("exclude_author", r.excludeAuthor) + onlyIf("exclude_last_pusher", r.excludePusher))
 	if r.breakGlass {
 		b.WriteString(glass)
 	}
@@ -63,7 +63,7 @@ func (r rules) toml() string {
 	for i, q := range r.requirements {
 		fmt.Fprintf(&b, "[[requirement]]\nname = \"r%d\"\ncount = %d\nhumans_min = %d\n", i, q.count, q.humans)
 		b.WriteString(list("paths", q.paths) + list("exclude", q.exclude) + list("for_owners", q.owners) + list("from", q.from) + list("all_of", q.allOf) +
-			list("optional", q.optional) + flag("exclude_author", q.excludeAuthor) + flag("exclude_last_pusher", q.excludePusher))
+			list("optional", q.optional) + onlyIf("exclude_author", q.excludeAuthor) + onlyIf("exclude_last_pusher", q.excludePusher))
 	}
 	return b.String()
 }

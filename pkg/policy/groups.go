@@ -15,6 +15,10 @@ type pullPlan struct {
 	// sets are the distinct owner sets, each sorted; ownedPath.set is an index.
 	sets     [][]Owner
 	setKeys  map[string]int
+	setLines map[int]int // line of CODEOWNERS → set
+	// covers holds, for each delegation of the policy, which paths it matches;
+	// made when first asked for.
+	covers   [][]bool
 	groups   []group
 	opinions []opinion
 	labels   map[string]bool
@@ -33,8 +37,10 @@ type group struct {
 	count  int
 	humans int
 	allOf  []Owner
-	// perSet is true where the group holds the paths of exactly one owner set.
+	// perSet is true where the group holds the paths of exactly one owner set,
+	// which set numbers.
 	perSet            bool
+	set               int
 	requirement       *Requirement
 	excludeAuthor     bool
 	excludeLastPusher bool
@@ -49,7 +55,7 @@ func (p *pullPlan) blocked() bool {
 // plan validates a pull request and works out its groups. It goes on after an
 // error as far as it can, so that the reader sees every reason at once.
 func (e *evaluation) plan(pull *PullRequest) *pullPlan {
-	p := &pullPlan{pull: pull, base: e.base(pull.BaseSHA), setKeys: map[string]int{}}
+	p := &pullPlan{pull: pull, base: e.base(pull.BaseSHA), setKeys: map[string]int{}, setLines: map[int]int{}}
 	p.findings = append(p.findings, p.base.findings...)
 	e.checkPull(p)
 	if !p.base.managed || p.base.rules == nil || !p.base.rules.Enabled {
@@ -108,14 +114,17 @@ func (e *evaluation) assignOwners(p *pullPlan) {
 	for i := range p.paths {
 		names[i] = p.paths[i].path
 	}
+	rails, builtIn := pathMatcher{}, pathMatcher{set: builtins}
+	if e.org.rules != nil {
+		rails.set = e.org.rules.NonDelegable
+	}
 	emails := 0
 	for i, ownership := range p.base.codeowners.MatchAll(names) {
 		q := &p.paths[i]
-		q.owners = ownership
-		if len(ownership.Owners) == 0 {
+		q.owners, q.index = ownership, i
+		if q.set = p.setOf(ownership); q.set == unowned {
 			continue
 		}
-		q.set = p.setOf(ownership.Owners)
 		if slices.ContainsFunc(ownership.Owners, func(o Owner) bool { return o.Kind == OwnerEmail }) {
 			if emails++; emails <= maxListedProblems {
 				f := failure(CodeEmailOwner, q.path, "line %d of %s gives %s to an e-mail address, which cannot be matched to a reviewer; name @user or @org/team instead",
@@ -125,37 +134,44 @@ func (e *evaluation) assignOwners(p *pullPlan) {
 			}
 		}
 		if len(p.base.rules.Delegations) > 0 {
-			q.barred = e.barred(p.base, q.path)
+			q.barred = e.barred(p.base, q.path, &rails, &builtIn)
 		}
 	}
 }
 
 // barred names the pattern that keeps Apps from a path, "" when none does.
-func (e *evaluation) barred(base *compiledBase, path string) string {
+func (e *evaluation) barred(base *compiledBase, path string, rails, builtIn *pathMatcher) string {
 	if e.org.rules == nil {
 		return "the organisation policy that could not be read"
 	}
-	if pattern, ok := e.org.rules.NonDelegable.Match(path); ok {
+	if pattern, ok := rails.match(path); ok {
 		return pattern
 	}
 	if e.s.Settings.AllowInsecureChanges || (base.rules.DelegatePolicyFile && path == base.policyPath) {
 		return ""
 	}
-	pattern, _ := builtins.Match(path)
+	pattern, _ := builtIn.match(path)
 	return pattern
 }
 
 // setOf numbers an owner set; the order of its owners does not matter.
-func (p *pullPlan) setOf(owners []Owner) int {
-	key := setKey(owners)
+func (p *pullPlan) setOf(ownership Ownership) int {
+	if len(ownership.Owners) == 0 {
+		return unowned
+	}
+	if n, ok := p.setLines[ownership.Line]; ok {
+		return n
+	}
+	key := setKey(ownership.Owners)
 	n, ok := p.setKeys[key]
 	if !ok {
 		n = len(p.sets)
 		p.setKeys[key] = n
-		set := slices.Clone(owners)
+		set := slices.Clone(ownership.Owners)
 		slices.SortFunc(set, compareOwners)
 		p.sets = append(p.sets, set)
 	}
+	p.setLines[ownership.Line] = n
 	return n
 }
 
@@ -168,7 +184,7 @@ func (p *pullPlan) ownerGroups() []group {
 	groups := make([]group, len(p.sets))
 	for i, set := range p.sets {
 		groups[i] = group{
-			kind: GroupOwners, owners: set, perSet: true, count: 1,
+			kind: GroupOwners, owners: set, perSet: true, set: i, count: 1,
 			excludeAuthor: p.base.rules.ExcludeAuthor, excludeLastPusher: p.base.rules.ExcludeLastPusher,
 		}
 	}
@@ -177,8 +193,17 @@ func (p *pullPlan) ownerGroups() []group {
 			groups[q.set].paths = append(groups[q.set].paths, q)
 		}
 	}
-	slices.SortFunc(groups, func(a, b group) int { return strings.Compare(setKey(a.owners), setKey(b.owners)) })
+	sortGroups(groups)
 	return groups
+}
+
+// sortGroups orders groups by their owners. Each key is made once.
+func sortGroups(groups []group) {
+	keys := make(map[int]string, len(groups))
+	for i := range groups {
+		keys[groups[i].set] = setKey(groups[i].owners)
+	}
+	slices.SortFunc(groups, func(a, b group) int { return strings.Compare(keys[a.set], keys[b.set]) })
 }
 
 // requirementGroups makes the groups of the policy's requirements, in the
@@ -193,8 +218,9 @@ func (p *pullPlan) requirementGroups() []group {
 
 func (p *pullPlan) groupsOf(r *Requirement) []group {
 	var selected []*ownedPath
+	selector := r.selector()
 	for i := range p.paths {
-		if r.selects(p.paths[i].path, p.paths[i].owners.Owners) {
+		if selector.selects(p.paths[i].path, p.paths[i].owners.Owners) {
 			selected = append(selected, &p.paths[i])
 		}
 	}
@@ -236,7 +262,7 @@ func (p *pullPlan) splitBySet(base group, selected []*ownedPath) []group {
 		if g == nil {
 			copied := base
 			g = &copied
-			g.perSet = true
+			g.perSet, g.set = true, q.set
 			if q.set >= 0 {
 				g.owners = p.sets[q.set]
 			}
@@ -248,22 +274,47 @@ func (p *pullPlan) splitBySet(base group, selected []*ownedPath) []group {
 	for _, g := range bySet {
 		groups = append(groups, *g)
 	}
-	slices.SortFunc(groups, func(a, b group) int { return strings.Compare(setKey(a.owners), setKey(b.owners)) })
+	sortGroups(groups)
 	return groups
 }
 
-// selects says whether a requirement applies to a path with these owners.
-func (r *Requirement) selects(path string, owners []Owner) bool {
-	if r.Paths != nil {
-		if _, ok := r.Paths.Match(path); !ok {
+// selector says to which paths a requirement applies.
+type selector struct {
+	r              *Requirement
+	paths, exclude pathMatcher
+}
+
+func (r *Requirement) selector() *selector {
+	return &selector{r: r, paths: pathMatcher{set: r.Paths}, exclude: pathMatcher{set: r.Exclude}}
+}
+
+// selects says whether the requirement applies to a path with these owners.
+func (s *selector) selects(path string, owners []Owner) bool {
+	if s.r.Paths != nil {
+		if _, ok := s.paths.match(path); !ok {
 			return false
 		}
 	}
-	if len(r.ForOwners) > 0 && !slices.ContainsFunc(owners, func(o Owner) bool { return slices.Contains(r.ForOwners, o) }) {
+	if len(s.r.ForOwners) > 0 && !slices.ContainsFunc(owners, func(o Owner) bool { return slices.Contains(s.r.ForOwners, o) }) {
 		return false
 	}
-	_, excluded := r.Exclude.Match(path)
+	_, excluded := s.exclude.match(path)
 	return !excluded
+}
+
+// covered says whether delegation i of the policy matches a path.
+func (p *pullPlan) covered(i int, path *ownedPath) bool {
+	if p.covers == nil {
+		p.covers = make([][]bool, len(p.base.rules.Delegations))
+	}
+	if p.covers[i] == nil {
+		p.covers[i] = make([]bool, len(p.paths))
+		matcher := pathMatcher{set: p.base.rules.Delegations[i].Paths}
+		for n := range p.paths {
+			_, p.covers[i][n] = matcher.match(p.paths[n].path)
+		}
+	}
+	return p.covers[i][path.index]
 }
 
 func isSHA(s string) bool {

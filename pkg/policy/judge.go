@@ -36,7 +36,8 @@ func (p *pullPlan) candidates() (people, apps []candidate) {
 		}
 	}
 	author := p.pull.Author
-	if p.base.rules.AllowAuthor && author != nil && author.Type == ActorUser && author.ID > 0 {
+	counts := p.base.rules.AllowAuthor && author != nil && author.Type == ActorUser && author.ID > 0
+	if counts && !slices.ContainsFunc(people, func(c candidate) bool { return c.who.ID == author.ID }) {
 		people = append(people, candidate{who: *author, login: strings.ToLower(author.Login)})
 		slices.SortStableFunc(people, func(a, b candidate) int { return strings.Compare(a.login, b.login) })
 	}
@@ -50,9 +51,10 @@ type judgement struct {
 	g      *group
 	v      GroupVerdict
 	unsure []standing
-	// humans and approvers count distinct accounts that count.
-	approvers map[int64]bool
-	humans    map[int64]bool
+	// approvers and humans count accounts; candidates are distinct.
+	approvers, humans int
+	// unchanged remembers what contentStable found about an older head.
+	unchanged map[string]standing
 	// represented are the owners of allOf that somebody stands for.
 	represented map[Owner]bool
 }
@@ -60,14 +62,15 @@ type judgement struct {
 // judge decides one group: who approved, who did not count and why, and what
 // is missing. unsure holds the facts that are unknown and could have mattered.
 func (e *evaluation) judge(p *pullPlan, g *group, people, apps []candidate) (GroupVerdict, []standing) {
-	j := &judgement{e: e, p: p, g: g, approvers: map[int64]bool{}, humans: map[int64]bool{}, represented: map[Owner]bool{}}
+	j := &judgement{e: e, p: p, g: g}
 	j.v = GroupVerdict{
 		Kind: g.kind, Name: g.name, Owners: ownerNames(g.owners), AllOf: ownerNames(g.allOf),
-		Required: g.count, HumansRequired: g.humans, Files: j.files(),
+		Required: g.count, HumansRequired: g.humans, Files: j.files(), Approvals: e.scratch[:0],
 	}
 	j.judgePeople(people)
 	covered := j.judgeApps(apps)
 	j.v.Satisfied = j.satisfied(covered)
+	e.scratch, j.v.Approvals = j.v.Approvals, slices.Clone(j.v.Approvals)
 	slices.SortFunc(j.v.Approvals, func(a, b ApprovalVerdict) int {
 		return cmp.Or(strings.Compare(strings.ToLower(a.Login), strings.ToLower(b.Login)), cmp.Compare(a.ReviewID, b.ReviewID))
 	})
@@ -131,9 +134,7 @@ func (j *judgement) judgePerson(c candidate, owners []Owner) {
 			}
 		}
 	default:
-		for _, o := range via {
-			j.represented[o] = true
-		}
+		j.represent(via...)
 		j.approve(c, ownerNames(via), nil)
 	}
 }
@@ -211,9 +212,22 @@ func (j *judgement) approve(c candidate, via, paths []string) {
 	if len(paths) > 0 {
 		return // an App that covers a part is no approver of the whole
 	}
-	j.approvers[c.who.ID] = true
+	j.approvers++
 	if !c.bot() {
-		j.humans[c.who.ID] = true
+		j.humans++
+	}
+}
+
+// represent notes that somebody stands for owners, where that matters.
+func (j *judgement) represent(owners ...Owner) {
+	if len(j.g.allOf) == 0 {
+		return
+	}
+	if j.represented == nil {
+		j.represented = map[Owner]bool{}
+	}
+	for _, o := range owners {
+		j.represented[o] = true
 	}
 }
 
@@ -281,15 +295,14 @@ func (j *judgement) appPaths(alias string, owners []Owner) (paths []string, why 
 		if j.g.kind == GroupOwners {
 			effective = q.owners.Owners
 		}
-		ok, reason := delegated(j.p.base.rules, j.p.labels, alias, q, effective)
+		ok, reason := j.p.delegated(alias, q, effective)
 		if ok {
 			paths = append(paths, q.path)
 			continue
 		}
-		told := fmt.Sprintf("%s (%s)", reason, q.path)
 		// What a delegation asks for tells more than that there is none.
 		if why == "" || strings.HasPrefix(why, noDelegation) && reason != noDelegation {
-			why = told
+			why = fmt.Sprintf("%s (%s)", reason, q.path)
 		}
 	}
 	return paths, clip(why, 300)
@@ -300,7 +313,7 @@ func (j *judgement) appPaths(alias string, owners []Owner) (paths []string, why 
 func (j *judgement) representByApp(alias string) {
 	for _, o := range j.g.allOf {
 		if paths, _ := j.appPaths(alias, []Owner{o}); len(paths) == len(j.g.paths) {
-			j.represented[o] = true
+			j.represent(o)
 		}
 	}
 }
@@ -313,9 +326,9 @@ func (j *judgement) satisfied(covered bool) bool {
 		}
 	}
 	if g.kind == GroupOwners {
-		return len(j.humans) > 0 || (covered && len(g.paths) > 0)
+		return j.humans > 0 || (covered && len(g.paths) > 0)
 	}
-	return len(j.approvers) >= g.count && len(j.humans) >= g.humans
+	return j.approvers >= g.count && j.humans >= g.humans
 }
 
 // delegates says what each App with a delegation may do for the group.
@@ -371,14 +384,14 @@ func (j *judgement) explainMissing() {
 		}
 		return
 	}
-	lack := max(g.count-len(j.approvers), 0)
-	lackHumans := max(g.humans-len(j.humans), 0)
+	lack := max(g.count-j.approvers, 0)
+	lackHumans := max(g.humans-j.humans, 0)
 	lack = max(lack, lackHumans, 1)
 	who := listOr(j.v.Owners, 5)
 	j.v.Missing = message("%s of %s", count(lack, "approval"), who)
 	j.v.NextStep = message("%s must approve %s", who, files)
 	if g.count > 1 || g.humans > 0 {
-		j.v.Missing = message("%s of %s (has %d of %d)", count(lack, "approval"), who, len(j.approvers), g.count)
+		j.v.Missing = message("%s of %s (has %d of %d)", count(lack, "approval"), who, j.approvers, g.count)
 		j.v.NextStep = message("%s of %s must approve %s", count(lack, "more approver"), who, files)
 		if lackHumans == lack {
 			j.v.Missing += ", by people and not Apps"

@@ -63,13 +63,24 @@ func (s *PathSet) Len() int {
 
 // Match returns the last pattern that matches path.
 func (s *PathSet) Match(path string) (pattern string, ok bool) {
-	if s.Len() == 0 {
+	m := pathMatcher{set: s}
+	return m.match(path)
+}
+
+// pathMatcher matches many paths against one set; sorted paths share the work
+// for their common directories.
+type pathMatcher struct {
+	set  *PathSet
+	walk patternWalk
+}
+
+func (m *pathMatcher) match(path string) (pattern string, ok bool) {
+	if m.set.Len() == 0 {
 		return "", false
 	}
-	var walk patternWalk
-	n := walk.last(&s.index, path)
+	n := m.walk.last(&m.set.index, path)
 	if n == 0 {
 		return "", false
 	}
-	return s.patterns[n-1], true
+	return m.set.patterns[n-1], true
 }

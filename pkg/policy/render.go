@@ -210,6 +210,10 @@ func writeGroup(doc *document, g *GroupVerdict) {
 		doc.line("- Next: " + prose(g.NextStep))
 	}
 	for i := range g.Approvals {
+		if doc.full() {
+			doc.skip()
+			continue
+		}
 		doc.line("- " + approvalLine(&g.Approvals[i]))
 	}
 	for _, r := range g.Rejected {
@@ -226,6 +230,10 @@ func writeGroup(doc *document, g *GroupVerdict) {
 		if i == maxShownFiles {
 			doc.line(fmt.Sprintf("- and %s more", count(len(g.Files)-i, "file")))
 			break
+		}
+		if doc.full() {
+			doc.skip()
+			continue
 		}
 		doc.line("- " + fileLine(&g.Files[i]))
 	}
@@ -340,6 +348,12 @@ func (d *document) line(s string) {
 	d.b.WriteString(s)
 	d.b.WriteByte('\n')
 }
+
+// full reports that nothing more fits; skip counts a line that is then not
+// even made.
+func (d *document) full() bool { return d.cut > 0 }
+
+func (d *document) skip() { d.cut++ }
 
 // blank separates blocks; never two in a row, none at the start.
 func (d *document) blank() {

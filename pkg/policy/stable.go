@@ -10,8 +10,7 @@ import (
 // whether GitHub noticed a rename does not matter.
 type pathContent struct {
 	path          string
-	set           string // setKey of the effective owners by the current CODEOWNERS
-	owners        []Owner
+	set           int // owner set by the current CODEOWNERS (pullPlan.setOf)
 	before, after *Blob
 }
 
@@ -20,6 +19,10 @@ type pathContent struct {
 type contents struct {
 	standing standing
 	paths    []pathContent
+	// bySet and selected index paths: by owner set, and by the requirement
+	// that applies; made when first asked for.
+	bySet    map[int][]int32
+	selected map[*Requirement][]int32
 }
 
 // contentStable says whether an approval of an older head still counts for the
@@ -45,10 +48,16 @@ func (j *judgement) contentStable(c candidate) standing {
 			return s
 		}
 	}
-	if path, same := j.sameContent(older.paths, current.paths); !same {
-		return refuse(CodeContentChanged, "%s approved an older commit, and %s changed since; a new review is needed", c.login, path)
+	if _, known := j.unchanged[sha]; !known {
+		if j.unchanged == nil {
+			j.unchanged = map[string]standing{}
+		}
+		j.unchanged[sha] = eligible
+		if path, same := j.sameContent(older, current); !same {
+			j.unchanged[sha] = refuse(CodeContentChanged, "an older commit was approved, and %s changed since; a new review is needed", path)
+		}
 	}
-	return eligible
+	return j.unchanged[sha]
 }
 
 func (j *judgement) baseUnchangedSince(c candidate) standing {
@@ -107,19 +116,21 @@ func (p *pullPlan) contentsOf(list FileList) *contents {
 	if list.State != FactPresent || list.ContentState != FactPresent || len(list.Items) > MaxChangedFiles {
 		return incomplete
 	}
-	var paths []pathContent
+	paths := make([]pathContent, 0, len(list.Items)+len(list.Items)/16)
 	for i := range list.Items {
 		f := &list.Items[i]
 		if fileFault(f) != "" {
 			return incomplete
 		}
-		sides, ok := sidesOf(f)
-		if !ok {
+		var ok bool
+		if paths, ok = appendSides(paths, f); !ok {
 			return incomplete
 		}
-		paths = append(paths, sides...)
 	}
-	slices.SortStableFunc(paths, func(a, b pathContent) int { return strings.Compare(a.path, b.path) })
+	byPath := func(a, b pathContent) int { return strings.Compare(a.path, b.path) }
+	if !slices.IsSortedFunc(paths, byPath) {
+		slices.SortFunc(paths, byPath) // sides of one path are merged, in any order
+	}
 	merged := paths[:0]
 	for _, next := range paths {
 		if n := len(merged); n > 0 && merged[n-1].path == next.path {
@@ -135,25 +146,25 @@ func (p *pullPlan) contentsOf(list FileList) *contents {
 		names[i] = merged[i].path
 	}
 	for i, ownership := range p.base.codeowners.MatchAll(names) {
-		merged[i].owners, merged[i].set = ownership.Owners, setKey(ownership.Owners)
+		merged[i].set = p.setOf(ownership)
 	}
 	return &contents{standing: eligible, paths: merged}
 }
 
-// sidesOf splits a changed file into its paths; ok is false when a side that
-// must exist is missing.
-func sidesOf(f *ChangedFile) (sides []pathContent, ok bool) {
+// appendSides splits a changed file into its paths; ok is false when a side
+// that must exist is missing.
+func appendSides(paths []pathContent, f *ChangedFile) (_ []pathContent, ok bool) {
 	switch f.Status {
 	case "unchanged":
-		return nil, true
+		return paths, true
 	case "added", "copied":
-		return []pathContent{{path: f.Path, after: f.After}}, f.After != nil
+		return append(paths, pathContent{path: f.Path, after: f.After}), f.After != nil
 	case "removed":
-		return []pathContent{{path: f.Path, before: f.Before}}, f.Before != nil
+		return append(paths, pathContent{path: f.Path, before: f.Before}), f.Before != nil
 	case "renamed":
-		return []pathContent{{path: f.PreviousPath, before: f.Before}, {path: f.Path, after: f.After}}, f.Before != nil && f.After != nil
+		return append(paths, pathContent{path: f.PreviousPath, before: f.Before}, pathContent{path: f.Path, after: f.After}), f.Before != nil && f.After != nil
 	default:
-		return []pathContent{{path: f.Path, before: f.Before, after: f.After}}, f.Before != nil && f.After != nil
+		return append(paths, pathContent{path: f.Path, before: f.Before, after: f.After}), f.Before != nil && f.After != nil
 	}
 }
 
@@ -174,10 +185,10 @@ func (c *pathContent) merge(other pathContent) bool {
 
 // sameContent compares what the group owns at two heads; path is the first
 // difference.
-func (j *judgement) sameContent(older, current []pathContent) (path string, same bool) {
-	older, current = j.owned(older), j.owned(current)
-	for i := range min(len(older), len(current)) {
-		a, b := older[i], current[i]
+func (j *judgement) sameContent(older, current *contents) (path string, same bool) {
+	olds, news := j.owned(older), j.owned(current)
+	for i := range min(len(olds), len(news)) {
+		a, b := &older.paths[olds[i]], &current.paths[news[i]]
 		if a.path != b.path {
 			return min(a.path, b.path), false
 		}
@@ -186,28 +197,62 @@ func (j *judgement) sameContent(older, current []pathContent) (path string, same
 		}
 	}
 	switch {
-	case len(older) > len(current):
-		return older[len(current)].path, false
-	case len(current) > len(older):
-		return current[len(older)].path, false
+	case len(olds) > len(news):
+		return older.paths[olds[len(news)]].path, false
+	case len(news) > len(olds):
+		return current.paths[news[len(olds)]].path, false
 	}
 	return "", true
 }
 
-// owned keeps the paths that belong to the group, by the current CODEOWNERS.
-func (j *judgement) owned(paths []pathContent) []pathContent {
-	var out []pathContent
-	key := setKey(j.g.owners)
-	for i := range paths {
-		q := &paths[i]
-		if r := j.g.requirement; r != nil && !r.selects(q.path, q.owners) {
-			continue
+// owned indexes the paths that belong to the group, by the current CODEOWNERS.
+func (j *judgement) owned(c *contents) []int32 {
+	switch r := j.g.requirement; {
+	case r == nil:
+		return c.ofSet(j.g.set)
+	case !j.g.perSet:
+		return c.selectedBy(r, j.p.sets)
+	default:
+		var out []int32
+		for _, i := range c.selectedBy(r, j.p.sets) {
+			if c.paths[i].set == j.g.set {
+				out = append(out, i)
+			}
 		}
-		if j.g.perSet && q.set != key {
-			continue
-		}
-		out = append(out, *q)
+		return out
 	}
+}
+
+func (c *contents) ofSet(set int) []int32 {
+	if c.bySet == nil {
+		c.bySet = map[int][]int32{}
+		for i := range c.paths {
+			c.bySet[c.paths[i].set] = append(c.bySet[c.paths[i].set], int32(i))
+		}
+	}
+	return c.bySet[set]
+}
+
+// selectedBy indexes the paths that a requirement applies to.
+func (c *contents) selectedBy(r *Requirement, sets [][]Owner) []int32 {
+	if have, ok := c.selected[r]; ok {
+		return have
+	}
+	var out []int32
+	selector := r.selector()
+	for i := range c.paths {
+		var owners []Owner
+		if set := c.paths[i].set; set != unowned {
+			owners = sets[set]
+		}
+		if selector.selects(c.paths[i].path, owners) {
+			out = append(out, int32(i))
+		}
+	}
+	if c.selected == nil {
+		c.selected = map[*Requirement][]int32{}
+	}
+	c.selected[r] = out
 	return out
 }
 
