@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -252,4 +253,42 @@ func (l *LogBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.buf.String()
+}
+
+// Invalidate plays the invalidator's durable pass for every head that is due: reset by the one protocol, then completion.
+func (r *Rig) Invalidate() {
+	r.TB.Helper()
+	ctx := context.Background()
+	s := r.Store(storetest.Invalidator)
+	for range 20 {
+		inv, err := s.ClaimInvalidation(ctx, "invalidator-rig", time.Minute)
+		if errors.Is(err, store.ErrNoWork) {
+			return
+		}
+		if err != nil {
+			r.TB.Fatalf("claim invalidation: %v", err)
+		}
+		r.reset(inv)
+		if _, err := s.CompleteInvalidation(ctx, inv, nil); err != nil {
+			r.TB.Fatalf("complete invalidation: %v", err)
+		}
+	}
+	r.TB.Fatal("invalidations do not end")
+}
+
+func (r *Rig) reset(inv store.Invalidation) {
+	r.TB.Helper()
+	ctx := context.Background()
+	guard, err := r.Store(storetest.Invalidator).AcquireGuard(ctx, inv.Head, 5*time.Second)
+	if err != nil {
+		r.TB.Fatalf("guard: %v", err)
+	}
+	defer guard.Release()
+	_, err = r.Checks().Reset(ctx, r.Client(ghclient.InvalidatorPermissions), guard, checkrun.ResetRequest{
+		Repo: r.Repo(), Generation: inv.Generation, Texts: checkrun.Texts{Title: "t", Summary: "s"},
+		Hold: func(ctx context.Context) error { return guard.HoldsInvalidation(ctx, inv) },
+	})
+	if err != nil {
+		r.TB.Fatalf("reset: %v", err)
+	}
 }
