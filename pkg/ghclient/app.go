@@ -130,7 +130,7 @@ func apiURLs(text string) (*url.URL, string, error) {
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, "", fmt.Errorf("COUNTERSIGN_GITHUB_API_URL must be a plain URL such as https://api.github.com/ or https://HOST/api/v3/")
 	}
-	if u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
+	if u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
 		return nil, "", fmt.Errorf("COUNTERSIGN_GITHUB_API_URL must use https (http is allowed for a loopback address only)")
 	}
 	u.Path = strings.TrimSuffix(u.Path, "/") + "/"

@@ -28,7 +28,7 @@ const (
 	maxToken = 16 << 10
 )
 
-const opToken operation = "apps.create_token"
+const opToken operation = "apps.create_token" //nolint:gosec // the name of an operation
 
 // credential is what the request is sent with: the App's JWT, or the installation's token.
 func (a *App) credential(ctx context.Context, c call) (string, error) {

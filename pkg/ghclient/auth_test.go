@@ -300,7 +300,7 @@ func TestInstallationToken(t *testing.T) {
 			s.answers("POST /app/installations/11/access_tokens", tt.status, tt.body)
 			_, err := s.app().Client(testInst, EvaluatorPermissions).Repository(t.Context(), acme)
 			for _, sentinel := range sentinels {
-				if errors.Is(err, sentinel) != (sentinel == tt.want) {
+				if errors.Is(err, sentinel) != errors.Is(tt.want, sentinel) {
 					t.Errorf("%v: Is(%v) = %v", err, sentinel, errors.Is(err, sentinel))
 				}
 			}

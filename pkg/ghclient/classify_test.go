@@ -78,7 +78,7 @@ func TestClassify(t *testing.T) {
 			t.Parallel()
 			err := classify(call{op: "test", write: tt.write, installation: 11}, answer{status: tt.status, header: headers(tt.header...), body: []byte(tt.body)}, now)
 			for _, s := range sentinels {
-				if errors.Is(err, s) != (s == tt.want) {
+				if errors.Is(err, s) != errors.Is(tt.want, s) {
 					t.Errorf("%v: Is(%v) = %v", err, s, errors.Is(err, s))
 				}
 			}

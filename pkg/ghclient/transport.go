@@ -264,7 +264,7 @@ func networkError(ctx context.Context, c call, err error) error {
 
 // endOf is why ctx ended: our own bound, or the caller's context error.
 func endOf(ctx context.Context) error {
-	if context.Cause(ctx) == errDeadline {
+	if errors.Is(context.Cause(ctx), errDeadline) {
 		return errDeadline
 	}
 	return ctx.Err()
