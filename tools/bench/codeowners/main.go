@@ -2,6 +2,10 @@
 // github.com/hmarr/codeowners, in one process on one file, and prints the tables
 // of docs/performance.md.
 //
+// Times are CPU time of the process, so that a busy machine does not change them
+// much; the best of several runs counts, but for the other library's matching,
+// which runs once.
+//
 // It lives in a module of its own so that the other library is no dependency of
 // Countersign. Lines which that library cannot take are removed for both; in the
 // generated files there are none.
