@@ -86,7 +86,10 @@ func (p PullRequest) normalized() PullRequest {
 		p.Reviews.Items[i].SubmittedAt = utc(p.Reviews.Items[i].SubmittedAt)
 	}
 	slices.SortFunc(p.Reviews.Items, func(a, b Review) int {
-		return orText(cmp.Compare(a.ID, b.ID), &a, &b)
+		if c := cmp.Compare(a.ID, b.ID); c != 0 {
+			return c
+		}
+		return byText(a, b)
 	})
 	p.Comments.Items = slices.Clone(p.Comments.Items)
 	for i := range p.Comments.Items {
@@ -94,19 +97,17 @@ func (p PullRequest) normalized() PullRequest {
 		c.CreatedAt, c.UpdatedAt = c.CreatedAt.UTC(), c.UpdatedAt.UTC()
 	}
 	slices.SortFunc(p.Comments.Items, func(a, b Comment) int {
-		return orText(cmp.Compare(a.ID, b.ID), &a, &b)
+		if c := cmp.Compare(a.ID, b.ID); c != 0 {
+			return c
+		}
+		return byText(a, b)
 	})
 	return p
 }
 
-// orText orders by c, and by the JSON form only where c cannot tell: elements
-// with one key contradict each other, but their order must not matter either.
-func orText[T any](c int, a, b *T) int {
-	if c != 0 {
-		return c
-	}
-	return bytes.Compare(marshal(a), marshal(b))
-}
+// byText orders elements that have one key: they contradict each other, but
+// their order must not matter either.
+func byText(a, b any) int { return bytes.Compare(marshal(a), marshal(b)) }
 
 // utc keeps the zero time the zero time, so that omitzero still drops it.
 func utc(t time.Time) time.Time {
@@ -119,7 +120,10 @@ func utc(t time.Time) time.Time {
 func sortedFiles(files []ChangedFile) []ChangedFile {
 	files = slices.Clone(files)
 	slices.SortFunc(files, func(a, b ChangedFile) int {
-		return orText(strings.Compare(a.Path, b.Path), &a, &b)
+		if c := strings.Compare(a.Path, b.Path); c != 0 {
+			return c
+		}
+		return byText(a, b)
 	})
 	return files
 }
@@ -127,7 +131,10 @@ func sortedFiles(files []ChangedFile) []ChangedFile {
 func (l CodeownersErrorList) sorted() []CodeownersError {
 	items := slices.Clone(l.Items)
 	slices.SortFunc(items, func(a, b CodeownersError) int {
-		return orText(cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column)), &a, &b)
+		if c := cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column)); c != 0 {
+			return c
+		}
+		return byText(a, b)
 	})
 	return items
 }

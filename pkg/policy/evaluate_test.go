@@ -362,6 +362,28 @@ func TestChangedFiles(t *testing.T) {
 		}
 	}
 	decide(t, rows)
+	t.Run("RG-349 from 3,000 files on a rename may be listed as removed and added", func(t *testing.T) {
+		t.Parallel()
+		list := func(modified, renamed, counted int) policy.Snapshot {
+			return facts(approves("bob"), pullMod(func(p *policy.PullRequest) {
+				p.Files.Items, p.ChangedFiles = nil, counted
+				for i := range modified {
+					p.Files.Items = append(p.Files.Items, policy.ChangedFile{Path: fmt.Sprintf("src/m%d", i), Status: "modified"})
+				}
+				for i := range renamed {
+					p.Files.Items = append(p.Files.Items, policy.ChangedFile{Path: fmt.Sprintf("src/old%d", i), Status: "removed"}, policy.ChangedFile{Path: fmt.Sprintf("src/new%d", i), Status: "added"})
+				}
+			}))
+		}
+		mustApprove(t, list(2990, 10, 3000))
+		mustApprove(t, list(2990, 10, 3010))
+		mustBlock(t, list(2991, 10, 3000), policy.CodeIncompleteFiles)
+		mustBlock(t, list(2990, 10, 3011), policy.CodeIncompleteFiles)
+		mustBlock(t, list(2980, 10, 2990), policy.CodeIncompleteFiles)
+		own := list(2990, 10, 3000)
+		own.Pulls[0].Files.Items[0] = policy.ChangedFile{Path: "src/b", PreviousPath: "src/a", Status: "renamed"}
+		mustBlock(t, own, policy.CodeIncompleteFiles)
+	})
 	t.Run("RG-348 RG-352 ten thousand files are decided exactly", func(t *testing.T) {
 		t.Parallel()
 		paths := make([]string, 10_000)

@@ -14,6 +14,8 @@ const (
 	// MaxChangedFiles bounds the changed files of one pull request (D11
 	// replaces RG-348's 3,000): about 100 MiB of evidence.
 	MaxChangedFiles = 200_000
+	// listedFiles is how many changed files GitHub lists at most.
+	listedFiles = 3000
 	// MaxReviews bounds the reviews of one pull request (RG-350).
 	MaxReviews = 1000
 	// MaxTeamLookups bounds approvals × teams of one pull request (RG-351).
@@ -48,7 +50,7 @@ func checkFiles(p *PullRequest) (paths []ownedPath, findings []Finding, ok bool)
 	case p.ChangedFiles > MaxChangedFiles || len(p.Files.Items) > MaxChangedFiles:
 		return nil, []Finding{failure(CodePullTooLarge, "",
 			"the pull request changes %d files and at most %d are decided; split it", max(p.ChangedFiles, len(p.Files.Items)), MaxChangedFiles)}, false
-	case p.ChangedFiles != len(p.Files.Items):
+	case !countAgrees(p.ChangedFiles, p.Files.Items):
 		return nil, []Finding{failure(CodeIncompleteFiles, "",
 			"GitHub counts %s and listed %d; the list is read again", count(p.ChangedFiles, "changed file"), len(p.Files.Items))}, false
 	}
@@ -85,6 +87,32 @@ func checkFiles(p *PullRequest) (paths []ownedPath, findings []Finding, ok bool)
 		kept = append(kept, q)
 	}
 	return kept, limitFindings(findings), len(findings) == 0
+}
+
+// countAgrees compares the list with the count of the pull request (RG-349).
+// GitHub lists 3,000 files at most; from there on the list comes from comparing
+// trees, where a rename is a removed and an added file: each file of GitHub's is
+// then one of the list's or, where GitHub sees a rename, two.
+func countAgrees(counted int, files []ChangedFile) bool {
+	if counted == len(files) {
+		return true
+	}
+	if counted < listedFiles {
+		return false
+	}
+	added, removed := 0, 0
+	for i := range files {
+		switch files[i].Status {
+		case "added":
+			added++
+		case "removed":
+			removed++
+		case "modified", "changed":
+		default:
+			return false // GitHub's own list: it must agree exactly
+		}
+	}
+	return counted >= len(files)-min(added, removed) && counted <= len(files)
 }
 
 func limitFindings(findings []Finding) []Finding {

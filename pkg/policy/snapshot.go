@@ -120,7 +120,8 @@ type PullRequest struct {
 	Draft   bool     `json:"draft"`
 	Labels  []string `json:"labels"`
 	// ChangedFiles is the count that the pull request itself reports; it must
-	// equal the number of files read (RG-349).
+	// equal the number of files read (RG-349). From 3,000 on, where the list
+	// comes from trees, a rename may be a removed and an added file.
 	ChangedFiles int      `json:"changed_files"`
 	Files        FileList `json:"files"`
 	// Reviews are all reviews of the pull request, of whatever state.
