@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -258,6 +259,22 @@ func (w *world) graphql(token, query string, variables map[string]any) reply {
 	w.t.Helper()
 	return w.call("POST", "/graphql", token, map[string]any{"query": query, "variables": variables})
 }
+
+// bench makes one request and minds only its status.
+func (w *world) bench(b *testing.B, path, token string) {
+	b.Helper()
+	req := httptest.NewRequest(http.MethodGet, path, nil)
+	req.Header.Set("Authorization", "Bearer "+token)
+	rec := httptest.NewRecorder()
+	w.sim.Handler().ServeHTTP(rec, req)
+	if rec.Code != http.StatusOK {
+		b.Fatalf("status %d", rec.Code)
+	}
+}
+
+func jsonOf(raw []byte, into any) error { return json.Unmarshal(raw, into) }
+
+func contains(text, part string) bool { return strings.Contains(text, part) }
 
 // receiver is a webhook endpoint that keeps what it got.
 type receiver struct {
