@@ -102,6 +102,31 @@ func TestEveryModuleIsInTheWorkspace(t *testing.T) {
 	}
 }
 
+func TestEveryDecisionIsListed(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(root(t), "docs", "decisions")
+	index, err := os.ReadFile(filepath.Join(dir, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := filepath.Glob(filepath.Join(dir, "[0-9]*.md"))
+	if err != nil || len(records) == 0 {
+		t.Fatalf("found %d records: %v", len(records), err)
+	}
+	for _, path := range records {
+		body, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		heading, _, _ := strings.Cut(string(body), "\n")
+		number, title, _ := strings.Cut(strings.TrimPrefix(heading, "# "), " ")
+		row := "| [" + number + "](" + filepath.Base(path) + ") | " + title + " |\n"
+		if !strings.Contains(string(index), row) {
+			t.Errorf("docs/decisions/README.md lacks the row %s", row)
+		}
+	}
+}
+
 // The README must stay readable in one go.
 func TestTheReadmeIsShort(t *testing.T) {
 	t.Parallel()
