@@ -16,6 +16,9 @@ type Stage struct {
 	CheckName string
 	// Patience is how long a step may take; zero means one minute.
 	Patience time.Duration
+	// Hook, when set, is called before each step and once more after the step has changed the stand-in, while its effect is
+	// still on its way: where a test brings its faults.
+	Hook func(step int, done bool)
 
 	number  int
 	heads   []string // heads of the pull request, oldest first
@@ -58,20 +61,22 @@ func Story() []string {
 // Play plays the story once and reports every step as it is reached. An error names the step that was not.
 func (s *Stage) Play(ctx context.Context, report func(Result)) error {
 	for i, st := range story {
-		if err := s.play(ctx, st, report); err != nil {
+		if err := s.play(ctx, i, st, report); err != nil {
 			return fmt.Errorf("step %d of %d, %q: %w", i+1, len(story), st.name, err)
 		}
 	}
 	return nil
 }
 
-func (s *Stage) play(ctx context.Context, st step, report func(Result)) error {
+func (s *Stage) play(ctx context.Context, i int, st step, report func(Result)) error {
+	s.hook(i, false)
 	started := time.Now()
 	if st.do != nil {
 		if err := st.do(s); err != nil {
 			return err
 		}
 	}
+	s.hook(i, true)
 	patience := s.Patience
 	if patience == 0 {
 		patience = time.Minute
@@ -91,6 +96,12 @@ func (s *Stage) play(ctx context.Context, st step, report func(Result)) error {
 			return fmt.Errorf("not reached after %s: the check says %q %q", time.Since(started).Round(time.Millisecond), look(check), check.Title)
 		case <-tick.C:
 		}
+	}
+}
+
+func (s *Stage) hook(step int, done bool) {
+	if s.Hook != nil {
+		s.Hook(step, done)
 	}
 }
 
