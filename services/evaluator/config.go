@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/countersign/countersign/pkg/checkrun"
+	"github.com/countersign/countersign/pkg/daemon"
 	"github.com/countersign/countersign/pkg/ghclient"
 	"github.com/countersign/countersign/pkg/nudge"
 	"github.com/countersign/countersign/pkg/policy"
@@ -14,11 +15,12 @@ import (
 
 // Config is the evaluator's configuration.
 type Config struct {
-	Store  store.Config
-	Nudge  nudge.Config
-	GitHub ghclient.Config
-	Check  checkrun.Config
-	Worker store.WorkerConfig
+	Store    store.Config
+	Nudge    nudge.Config
+	GitHub   ghclient.Config
+	Check    checkrun.Config
+	Worker   store.WorkerConfig
+	Identity daemon.IdentityConfig
 	// MissingApproval and AllowInsecureChanges enter every verdict; replaying a decision uses what was recorded.
 	MissingApproval      string        `env:"COUNTERSIGN_MISSING_APPROVAL" envDefault:"failure" desc:"how a missing approval looks: failure, action_required or pending; never what it allows (D10)"`
 	AllowInsecureChanges bool          `env:"COUNTERSIGN_ALLOW_INSECURE_CHANGES" envDefault:"false" desc:"let delegated Apps approve workflows, CODEOWNERS and policy files; guardrails stay (RG-346)"`
@@ -37,7 +39,7 @@ func (c Config) Validate() error {
 	if c.RecheckAfter < 0 || c.RecheckAfter > time.Hour {
 		own = errors.Join(own, fmt.Errorf("COUNTERSIGN_RECHECK_AFTER is %s: use 0 to 1h", c.RecheckAfter))
 	}
-	return errors.Join(c.Store.Validate(), c.Check.Validate(), c.Worker.Validate(), own)
+	return errors.Join(c.Store.Validate(), c.Check.Validate(), c.Worker.Validate(), c.Identity.Validate(), own)
 }
 
 // settings are what enters a snapshot of these.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/countersign/countersign/pkg/checkrun"
 	"github.com/countersign/countersign/pkg/daemon"
@@ -63,10 +64,11 @@ type Deps struct {
 type Worker struct {
 	Deps
 	metrics *metrics
+	backlog backlogMetrics
 }
 
 // New returns a Worker.
-func New(d Deps) *Worker { return &Worker{Deps: d, metrics: newMetrics(d.Metrics)} }
+func New(d Deps) *Worker { return &Worker{Deps: d, metrics: newMetrics(d.Metrics), backlog: newBacklogMetrics(d.Metrics)} }
 
 // Run opens what the evaluator needs and works until ctx ends; then it lets running evaluations finish.
 func Run(ctx context.Context, rt *daemon.Runtime, cfg Config) error {
@@ -89,12 +91,24 @@ func Run(ctx context.Context, rt *daemon.Runtime, cfg Config) error {
 	}
 	rt.Health.Require("database", s.Ping)
 	rt.Health.Prefer("nats", bus.Check)
+	rt.SetIdentity(daemon.Identity{GitHubAPIURL: cfg.GitHub.APIURL, AppID: cfg.GitHub.AppID, CheckName: cfg.Check.Name, OrganizationRepository: cfg.GitHub.OrgRepository})
+	probe, err := daemon.NewIdentityProbe(rt.Health, cfg.Identity, cfg.GitHub.AppID, func(ctx context.Context) (int64, error) {
+		id, err := app.Identity(ctx)
+		return id.ID, err
+	})
+	if err != nil {
+		return err
+	}
 	w := New(Deps{
 		Store: s, Bus: bus, Config: cfg, Replica: rt.Replica, Tracer: rt.Tracer, Log: rt.Log, Metrics: rt.Registry,
 		GitHub: func(installation int64) GitHub { return app.Client(installation, ghclient.EvaluatorPermissions) },
 		Checks: checkrun.New(cfg.Check, rt.Log, rt.Registry),
 	})
-	return rt.Task(ctx, "evaluate", func(ctx context.Context) error { return w.Loop(rt).Run(ctx) })
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return rt.Task(ctx, "github_identity", probe.Run) })
+	g.Go(func() error { return rt.Task(ctx, "backlog", w.Observe) })
+	g.Go(func() error { return rt.Task(ctx, "evaluate", w.Loop(rt).Run) })
+	return g.Wait()
 }
 
 // Loop is the evaluator's work loop.
