@@ -105,6 +105,12 @@ func (p Permissions) key() string {
 	return b.String()
 }
 
+func (p Permissions) without(name string) Permissions {
+	fewer := maps.Clone(p)
+	delete(fewer, name)
+	return fewer
+}
+
 // get is a token with at least five minutes to live. Concurrent callers share one exchange, which outlives the caller that began it.
 func (t *tokens) get(ctx context.Context, installation int64, p Permissions) (string, error) {
 	key := tokenKey(installation, p)
@@ -118,8 +124,16 @@ func (t *tokens) get(ctx context.Context, installation int64, p Permissions) (st
 		detached, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), t.app.cfg.RequestTimeout, errDeadline)
 		defer cancel()
 		fresh, err := t.exchange(detached, installation, p)
+		if errors.Is(err, ErrInvalid) && p["members"] != "" && len(p) > 1 {
+			// An account that is no organization has no members permission to grant, and no teams to need it for. In an organization
+			// that didn't grant it, reading a team says so.
+			fresh, err = t.exchange(detached, installation, p.without("members"))
+		}
+		if errors.Is(err, ErrUnavailable) && t.app.now().Before(held.expires.Add(-minDelay)) {
+			return held.text, nil // renewal is early so that an outage like this one doesn't matter
+		}
 		if err != nil {
-			return "", err
+			return "", exchangeError(installation, p, err)
 		}
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -149,6 +163,9 @@ func (t *tokens) evict(installation int64, p Permissions, refused string) {
 
 // exchange asks for one token, narrowed to p (RG-244).
 func (t *tokens) exchange(ctx context.Context, installation int64, p Permissions) (token, error) {
+	if len(p) == 0 { // to GitHub that would mean everything the installation has
+		return token{}, &apiError{sentinel: ErrInvalid, op: opToken, text: "a client without permissions gets no token"}
+	}
 	body, err := json.Marshal(map[string]any{"permissions": p})
 	if err != nil {
 		return token{}, fmt.Errorf("%w: permissions: %w", ErrInvalid, err)
@@ -157,7 +174,7 @@ func (t *tokens) exchange(ctx context.Context, installation int64, p Permissions
 	got, _, err := t.app.attempt(ctx, c, func() {})
 	t.app.count(c, err, got)
 	if err != nil {
-		return token{}, exchangeError(installation, p, err)
+		return token{}, err
 	}
 	fresh, err := readToken(got.body, p, t.app.now())
 	if err != nil {

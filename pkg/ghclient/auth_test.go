@@ -276,6 +276,44 @@ func TestInstallationToken(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+	t.Run("an account without members to grant", func(t *testing.T) {
+		t.Parallel()
+		s := newScript(t)
+		s.mux.HandleFunc("POST /app/installations/11/access_tokens", func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			if strings.Contains(string(body), "members") {
+				write(w, 422, `{"message":"The permissions requested are not granted to this installation."}`)
+				return
+			}
+			write(w, 201, tokenBody("ghs_a", time.Now().Add(time.Hour), EvaluatorPermissions.without("members")))
+		})
+		s.answers("GET /repos/acme/shop", 200, repositoryJSON(101, "shop"))
+		if _, err := s.app().Client(testInst, EvaluatorPermissions).Repository(t.Context(), acme); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.app().Client(testInst, Permissions{"members": "read"}).Repository(t.Context(), acme); err == nil {
+			t.Error("a token with nothing that was asked for was taken")
+		}
+	})
+	t.Run("an outage during the early renewal doesn't matter", func(t *testing.T) {
+		t.Parallel()
+		s := newScript(t)
+		exchanges := 0
+		s.mux.HandleFunc("POST /app/installations/11/access_tokens", func(w http.ResponseWriter, _ *http.Request) {
+			if exchanges++; exchanges > 1 {
+				write(w, 502, "<html>")
+				return
+			}
+			write(w, 201, tokenBody("ghs_a", time.Now().Add(4*time.Minute), EvaluatorPermissions))
+		})
+		s.answers("GET /repos/acme/shop", 200, repositoryJSON(101, "shop"))
+		client := s.app().Client(testInst, EvaluatorPermissions)
+		for range 2 {
+			if _, err := client.Repository(t.Context(), acme); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 	for _, tt := range []struct {
 		name   string
 		status int

@@ -128,10 +128,13 @@ func readPullCore(op operation, repository, item node, r Repo, number int) (Pull
 	}
 	pull := Pull{
 		Number: item.at("number").number(), NodeID: item.at("id").text(), Merged: item.at("merged").flag(), Draft: item.at("isDraft").flag(),
-		HeadSHA: item.at("headRefOid").sha(), HeadRepoID: item.at("headRepository").at("databaseId").optionalID(),
+		HeadSHA: item.at("headRefOid").sha(), HeadRef: item.at("headRefName").optionalText(), HeadRepoID: item.at("headRepository").at("databaseId").optionalID(),
 		BaseRef: item.at("baseRefName").text(), BaseSHA: item.at("baseRefOid").sha(), BaseRepo: baseRepo,
 		ChangedFiles: item.at("changedFiles").count(), Author: item.at("author").who(),
 		Title: item.at("title").optionalText(), HTMLURL: item.at("url").text(), UpdatedAt: item.at("updatedAt").requiredInstant(),
+	}
+	if pull.HeadRepoID != 0 {
+		pull.HeadRepo, _ = RepoFromFullName(pull.HeadRepoID, item.at("headRepository").at("nameWithOwner").optionalText())
 	}
 	switch item.at("state").oneOf("OPEN", "CLOSED", "MERGED") {
 	case "OPEN":

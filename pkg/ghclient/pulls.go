@@ -51,12 +51,13 @@ func readPull(op operation, item node, r Repo) (Pull, error) {
 		State:   item.at("state").oneOf("open", "closed"),
 		Merged:  item.at("merged").optionalFlag() || item.at("merged_at").optionalText() != "",
 		Draft:   item.at("draft").optionalFlag(),
-		HeadSHA: head.at("sha").sha(), BaseRef: base.at("ref").text(), BaseSHA: base.at("sha").sha(),
+		HeadSHA: head.at("sha").sha(), HeadRef: head.at("ref").optionalText(), BaseRef: base.at("ref").text(), BaseSHA: base.at("sha").sha(),
 		Author: readActor(item.at("user")), Title: item.at("title").optionalText(), HTMLURL: item.at("html_url").optionalText(),
 		UpdatedAt: item.at("updated_at").requiredInstant(),
 	}
 	if head.has("repo") { // null once the fork is deleted
 		pull.HeadRepoID = head.at("repo").at("id").id()
+		pull.HeadRepo, _ = RepoFromFullName(pull.HeadRepoID, head.at("repo").at("full_name").optionalText())
 	}
 	if item.has("changed_files") {
 		pull.ChangedFiles = item.at("changed_files").count()

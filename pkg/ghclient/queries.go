@@ -18,8 +18,8 @@ fragment Who on Actor { __typename login ... on User { databaseId } ... on Bot {
 fragment Reviews on PullRequestReviewConnection { totalCount pageInfo { hasNextPage endCursor } nodes { fullDatabaseId state submittedAt commit { oid } author { ...Who } } }`
 	pullFragment = `
 fragment PullCore on PullRequest {
-  id number state merged isDraft title url updatedAt changedFiles headRefOid baseRefName baseRefOid
-  headRepository { databaseId } baseRepository { databaseId nameWithOwner } author { ...Who }
+  id number state merged isDraft title url updatedAt changedFiles headRefOid headRefName baseRefName baseRefOid
+  headRepository { databaseId nameWithOwner } baseRepository { databaseId nameWithOwner } author { ...Who }
   labels(first: 100) { totalCount nodes { name } }
 }`
 )
@@ -112,3 +112,17 @@ fragment TeamFacts on Team {
   members(first: 100, membership: ALL) { totalCount nodes { __typename login databaseId } }
 }`
 }
+
+// baseChangeQuery asks for the last time the pull request was given another base branch, by hand or by GitHub.
+const baseChangeQuery = `query BaseChange($owner: String!, $name: String!, $number: Int!) {
+  repository(owner: $owner, name: $name, followRenames: false) {
+    databaseId
+    pullRequest(number: $number) {
+      number
+      timelineItems(last: 1, itemTypes: [BASE_REF_CHANGED_EVENT, AUTOMATIC_BASE_CHANGE_SUCCEEDED_EVENT]) {
+        nodes { __typename ... on BaseRefChangedEvent { createdAt } ... on AutomaticBaseChangeSucceededEvent { createdAt } }
+      }
+    }
+  }
+  rateLimit { cost limit remaining resetAt }
+}`

@@ -1,6 +1,7 @@
 package ghclient
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,36 +48,68 @@ func (c *Client) ChangedFiles(ctx context.Context, r Repo, number, want int) ([]
 
 // changedByTrees compares the trees of the merge base and the head: object id and mode of every path.
 func (c *Client) changedByTrees(ctx context.Context, r Repo, pull Pull) ([]ChangedFile, error) {
-	base := pull.BaseTip
-	if base == "" {
-		base = pull.BaseSHA
-	}
-	from, err := c.mergeBase(ctx, r, base, pull.HeadSHA)
+	changes, err := c.contentChanges(ctx, r, cmp.Or(pull.BaseTip, pull.BaseSHA), pull.HeadSHA)
 	if err != nil {
-		return nil, err
-	}
-	walk := treeWalk{c: c, repo: r, limit: maxTreeRequests}
-	if err := walk.compare(ctx, from, pull.HeadSHA, ""); err != nil {
 		return nil, err
 	}
 	// Each file GitHub counts is one or, where it sees a rename, two of ours. Anything else means that we compared something else.
 	added, removed, modified := 0, 0, 0
-	for _, f := range walk.changed {
-		switch f.Status {
-		case "added":
+	files := make([]ChangedFile, 0, len(changes))
+	for _, change := range changes {
+		file := ChangedFile{Path: change.Path, Status: "modified"}
+		switch {
+		case change.Before == nil:
 			added++
-		case "removed":
+			file.Status = "added"
+		case change.After == nil:
 			removed++
+			file.Status = "removed"
 		default:
 			modified++
 		}
+		if change.After != nil {
+			file.BlobSHA = change.After.SHA
+		}
+		files = append(files, file)
 	}
 	least, most := modified+max(added, removed), modified+added+removed
 	if pull.ChangedFiles < least || pull.ChangedFiles > most {
 		return nil, malformed(opTree, fmt.Errorf("the trees differ in %d to %d files where the pull request says %d", least, most, pull.ChangedFiles))
 	}
-	slices.SortFunc(walk.changed, func(a, b ChangedFile) int { return strings.Compare(a.Path, b.Path) })
+	return files, nil
+}
+
+// ChangedContent is what head changes relative to its merge base with base, by content: every path whose object or mode differs, with both
+// sides, sorted by path. A renamed file is two paths. Both are commits; head may be one that the pull request has left (P7, D12).
+// Errors: ErrNotFound where a commit no longer exists, ErrTooLarge.
+func (c *Client) ChangedContent(ctx context.Context, r Repo, base, head string) ([]ContentChange, error) {
+	changes, err := c.contentChanges(ctx, r, base, head)
+	return changes, doing(err, "compare the content of %s at %s and %s", r.FullName(), base, head)
+}
+
+func (c *Client) contentChanges(ctx context.Context, r Repo, base, head string) ([]ContentChange, error) {
+	from, err := c.mergeBase(ctx, r, base, head)
+	if err != nil {
+		return nil, err
+	}
+	walk := treeWalk{c: c, repo: r, limit: maxTreeRequests}
+	if err := walk.compare(ctx, from, head, ""); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(walk.changed, func(a, b ContentChange) int { return strings.Compare(a.Path, b.Path) })
 	return walk.changed, nil
+}
+
+// ContentChange is one path whose content differs; a nil side is one where the path doesn't exist.
+type ContentChange struct {
+	Path          string
+	Before, After *Blob
+}
+
+// Blob is what a path holds: a file, a symbolic link or a submodule.
+type Blob struct {
+	SHA  string
+	Mode string // 100644, 100755, 120000 or 160000
 }
 
 // mergeBase is the commit GitHub's own list of files is relative to. The files of the comparison itself are cut at 300; a page beyond
@@ -102,11 +135,8 @@ type treeWalk struct {
 	c       *Client
 	repo    Repo
 	limit   int // requests left
-	changed []ChangedFile
+	changed []ContentChange
 }
-
-// leaf is what a path holds: a file, a symbolic link or a submodule.
-type leaf struct{ mode, sha string }
 
 // compare adds the differences between two trees; "" is the empty tree. It asks for whole trees first, and goes down one level only
 // where GitHub cut the answer.
@@ -128,29 +158,25 @@ func (w *treeWalk) compare(ctx context.Context, from, to, prefix string) error {
 	return w.diff(old, fresh, prefix)
 }
 
-func (w *treeWalk) diff(old, fresh map[string]leaf, prefix string) error {
+func (w *treeWalk) diff(old, fresh map[string]Blob, prefix string) error {
 	for path, now := range fresh {
 		before, existed := old[path]
 		switch {
 		case !existed:
-			w.add(prefix+path, "added", now.sha)
+			w.changed = append(w.changed, ContentChange{Path: prefix + path, After: &now})
 		case before != now:
-			w.add(prefix+path, "modified", now.sha)
+			w.changed = append(w.changed, ContentChange{Path: prefix + path, Before: &before, After: &now})
 		}
 	}
-	for path := range old {
+	for path, before := range old {
 		if _, still := fresh[path]; !still {
-			w.add(prefix+path, "removed", "")
+			w.changed = append(w.changed, ContentChange{Path: prefix + path, Before: &before})
 		}
 	}
 	if len(w.changed) > maxChangedPaths {
 		return &apiError{sentinel: ErrTooLarge, op: opTree, text: fmt.Sprintf("more than %d changed paths", maxChangedPaths)}
 	}
 	return nil
-}
-
-func (w *treeWalk) add(path, status, sha string) {
-	w.changed = append(w.changed, ChangedFile{Path: path, Status: status, BlobSHA: sha})
 }
 
 // level compares one level of two trees and walks into the subtrees that differ.
@@ -182,7 +208,7 @@ func (w *treeWalk) level(ctx context.Context, from, to, prefix string) error {
 }
 
 // recursive is a whole tree, or cut where GitHub truncated it.
-func (w *treeWalk) recursive(ctx context.Context, sha string) (leaves map[string]leaf, cut bool, err error) {
+func (w *treeWalk) recursive(ctx context.Context, sha string) (leaves map[string]Blob, cut bool, err error) {
 	tree, err := w.get(ctx, sha, true)
 	if err != nil || tree == nil {
 		return nil, false, err
@@ -190,17 +216,17 @@ func (w *treeWalk) recursive(ctx context.Context, sha string) (leaves map[string
 	if tree.Truncated == nil || *tree.Truncated {
 		return nil, true, nil
 	}
-	leaves = make(map[string]leaf, len(tree.Entries))
+	leaves = make(map[string]Blob, len(tree.Entries))
 	for _, e := range tree.Entries {
 		if e.GetType() == "tree" {
 			continue
 		}
-		leaves[e.GetPath()] = leaf{mode: e.GetMode(), sha: e.GetSHA()}
+		leaves[e.GetPath()] = Blob{Mode: e.GetMode(), SHA: e.GetSHA()}
 	}
 	return leaves, false, nil
 }
 
-func (w *treeWalk) oneLevel(ctx context.Context, sha string) (leaves map[string]leaf, dirs map[string]string, err error) {
+func (w *treeWalk) oneLevel(ctx context.Context, sha string) (leaves map[string]Blob, dirs map[string]string, err error) {
 	tree, err := w.get(ctx, sha, false)
 	if err != nil || tree == nil {
 		return nil, nil, err
@@ -208,13 +234,13 @@ func (w *treeWalk) oneLevel(ctx context.Context, sha string) (leaves map[string]
 	if tree.Truncated == nil || *tree.Truncated {
 		return nil, nil, &apiError{sentinel: ErrTooLarge, op: opTree, text: "GitHub does not give one directory whole"}
 	}
-	leaves, dirs = map[string]leaf{}, map[string]string{}
+	leaves, dirs = map[string]Blob{}, map[string]string{}
 	for _, e := range tree.Entries {
 		if e.GetType() == "tree" {
 			dirs[e.GetPath()] = e.GetSHA()
 			continue
 		}
-		leaves[e.GetPath()] = leaf{mode: e.GetMode(), sha: e.GetSHA()}
+		leaves[e.GetPath()] = Blob{Mode: e.GetMode(), SHA: e.GetSHA()}
 	}
 	return leaves, dirs, nil
 }

@@ -50,7 +50,9 @@ type Pull struct {
 	Merged       bool
 	Draft        bool
 	HeadSHA      string // head commit, 40 or 64 lower-case hex
+	HeadRef      string // branch name in the head repository
 	HeadRepoID   int64  // 0: the fork was deleted
+	HeadRepo     Repo   // zero: the fork was deleted
 	BaseRef      string // branch name without refs/heads/
 	BaseSHA      string // the base commit GitHub recorded with the pull request; it may be older than the tip of BaseRef by years
 	BaseTip      string // tip of BaseRef, known only where the answer came by GraphQL (Evidence, PullState); "" otherwise
