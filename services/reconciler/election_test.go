@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/countersign/countersign/pkg/daemon"
+	"github.com/countersign/countersign/pkg/ghclient"
 	"github.com/countersign/countersign/pkg/nudge"
 	"github.com/countersign/countersign/pkg/nudge/nudgetest"
 	"github.com/countersign/countersign/pkg/store"
@@ -156,6 +157,22 @@ func TestStopping(t *testing.T) {
 		b.service.attempt(ctx, nudge.ViaPoll, 0)
 		if b.counter("countersign_reconciler_elections_total", "failed") != 1 || b.counter("countersign_reconciler_elections_total", "released") != 0 {
 			t.Errorf("log %s", b.log)
+		}
+	})
+	t.Run("RG-419 RG-415 a list of installations that was broken off by the stop is partial, not a failure", func(t *testing.T) {
+		t.Parallel()
+		b := setupFake(t, threePulls())
+		ctx, stop := context.WithCancel(t.Context())
+		b.github.on = func(_ context.Context, step string) error {
+			if step == "installations" {
+				stop()
+				return fmt.Errorf("list: %w", ghclient.ErrUnavailable) // what the client makes of the refused second page
+			}
+			return nil
+		}
+		b.service.attempt(ctx, nudge.ViaPoll, 0)
+		if b.store.result != "partial" || b.counter("countersign_reconciler_scans_total", "failure") != 0 {
+			t.Errorf("result %q", b.store.result)
 		}
 	})
 	// Whatever step the stop or the loss falls into: it is finished, and nothing but the resignation begins after it.
