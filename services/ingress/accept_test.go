@@ -30,11 +30,11 @@ func TestAcceptance(t *testing.T) {
 		t.Run("RG-001 RG-100 RG-115 a failure in "+table+" is 503 and leaves nothing, and the same id is new afterwards", func(t *testing.T) {
 			t.Parallel()
 			b := overPostgres(t, offline(), nil)
-			b.db.Exec("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused'; END $$")
-			b.db.Exec(fmt.Sprintf("CREATE TRIGGER refuse BEFORE INSERT ON %s FOR EACH ROW EXECUTE FUNCTION refuse()", table))
+			b.exec("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused'; END $$")
+			b.exec(fmt.Sprintf("CREATE TRIGGER refuse BEFORE INSERT ON %s FOR EACH ROW EXECUTE FUNCTION refuse()", table))
 			b.redeliver("d1", "pull_request", pullRequest("opened", 7, headA, "open")).want(t, http.StatusServiceUnavailable)
 			b.wantNoRows()
-			b.db.Exec(fmt.Sprintf("DROP TRIGGER refuse ON %s", table))
+			b.exec(fmt.Sprintf("DROP TRIGGER refuse ON %s", table))
 			b.redeliver("d1", "pull_request", pullRequest("opened", 7, headA, "open")).wantBody(t, true, true)
 		})
 	}
@@ -124,8 +124,8 @@ func TestCoalescing(t *testing.T) {
 		t.Parallel()
 		b := overPostgres(t, offline(), nil)
 		b.deliver("pull_request", pullRequest("opened", 7, headA, "open")).wantBody(t, true, true)
-		b.db.Exec("UPDATE evaluation SET attempts = 5, last_error = 'x', available_at = now() + interval '1 hour'")
-		b.db.Exec("UPDATE head SET evaluation_holder = 'somebody', evaluation_expires_at = now() + interval '1 hour'")
+		b.exec("UPDATE evaluation SET attempts = 5, last_error = 'x', available_at = now() + interval '1 hour'")
+		b.exec("UPDATE head SET evaluation_holder = 'somebody', evaluation_expires_at = now() + interval '1 hour'")
 		b.deliver("pull_request_review", review("submitted", 7, headA, "open")).wantBody(t, true, true)
 		b.wantInt(1, "SELECT count(*) FROM evaluation")
 		b.wantInt(1, "SELECT count(*) FROM evaluation WHERE generation = 2 AND attempts = 0 AND last_error = '' AND available_at <= now() AND reason = 'pull_request_review.submitted' AND watermark_review_id = 900")
@@ -166,7 +166,7 @@ func TestCoalescing(t *testing.T) {
 			return with(p, "pull_request.updated_at", at)
 		}
 		b.deliver("pull_request", pullRequest("opened", 7, headA, "open")).wantBody(t, true, true)
-		b.db.Exec("UPDATE head SET invalidated_generation = generation")
+		b.exec("UPDATE head SET invalidated_generation = generation")
 		b.deliver("pull_request", moved(headB, headA, "2024-05-01T11:00:00Z")).wantBody(t, true, true)
 		b.wantInt(1, "SELECT count(*) FROM head WHERE head_sha = $1 AND generation = 2 AND invalidated_generation = 1", headA)
 		b.deliver("pull_request", moved(headA, headB, "2024-05-01T12:00:00Z")).wantBody(t, true, true)
@@ -320,7 +320,7 @@ func TestAuthorityRows(t *testing.T) {
 		t.Run(row.name+" leaves one authority row, and an epoch only when it is installation-wide", func(t *testing.T) {
 			t.Parallel()
 			b := overPostgres(t, offline(), nil)
-			b.db.Exec("INSERT INTO installation (installation_id) VALUES ($1)", installedAs)
+			b.exec(fmt.Sprintf("INSERT INTO installation (installation_id) VALUES (%d)", installedAs))
 			b.redeliver("d1", row.event, row.payload).wantBody(t, true, true)
 			b.wantInt(1, "SELECT count(*) FROM authority")
 			b.wantInt(1, authority, row.scope, row.repo, row.base, row.reason, 1)

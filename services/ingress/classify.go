@@ -38,7 +38,8 @@ type Work struct {
 func none(why Why) Work { return Work{Why: why} }
 
 // Classify is the map of spec sections C and D. It is pure, and total: an event it does not know creates no work (RG-036).
-// It reads only what DecodeEvent proved well formed: nothing of an event that is not Mapped but its name.
+// Of an event that is not Mapped it reads the name alone. It may be asked about an event that DecodeEvent refused, to learn
+// whether anything would have come of it: a field that was not well formed is empty, and never turns work into none.
 func Classify(e ghclient.Event) Work {
 	switch {
 	case e.Name == "merge_group":

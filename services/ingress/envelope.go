@@ -73,22 +73,34 @@ func checkLength(r *http.Request) error {
 	return nil
 }
 
-// forgive acknowledges an event that asks for nothing even where a field is not what it must be: fields are required of mapped
-// events only (RG-032, RG-036), and of the events DecodeEvent knows these two create no work here. The body itself and its
-// action are required of every event (RG-029, RG-030).
+// forgive acknowledges an event that asks for nothing even where a field is not what it must be: fields are required of what
+// creates work (RG-032, RG-036), so a description edited without an installation is 202, not 400. The body itself and its
+// action are required of every event (RG-029, RG-030). Where the answer "nothing" rests on the repository's name, that name
+// must have been readable.
 func (d *delivery) forgive(e ghclient.Event, err error) (ghclient.Event, error) {
 	var field *ghclient.FieldError
-	if !errors.As(err, &field) || field.Field == "" || field.Field == "action" {
-		if d.form && field != nil && field.Field == "" {
-			return e, errForm
+	if !errors.As(err, &field) || field.Field == "action" {
+		return e, err
+	}
+	if field.Field == "" {
+		if d.form {
+			err = errForm
 		}
 		return e, err
 	}
-	if d.event == "merge_group" || d.event == "issue_comment" {
-		e.Mapped = false
-		return e, nil
+	if Classify(e).Why == "" || (restsOnName(e.Name) && e.Repository.FullName == "") {
+		return e, err
 	}
-	return e, err
+	return e, nil
+}
+
+// restsOnName reports whether Classify looks at which repository an event is about.
+func restsOnName(event string) bool {
+	switch event {
+	case "pull_request", "pull_request_review", "check_run", "push", "repository":
+		return true
+	}
+	return false
 }
 
 // storable refuses text that Postgres cannot keep: it would be answered 503 and sent again for ever. Only a mapped event is

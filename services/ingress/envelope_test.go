@@ -380,6 +380,43 @@ func TestUnmapped(t *testing.T) {
 			t.Errorf("merge groups counted %v times, want 2", n)
 		}
 	})
+	t.Run("RG-052 RG-055 RG-073 RG-080 RG-085 what asks for nothing is not refused for a field that only work needs", func(t *testing.T) {
+		t.Parallel()
+		b, st := fake(t, nil)
+		homeless := func(p obj) obj { return with(p, "installation", nil) }
+		for _, row := range []struct {
+			event   string
+			payload obj
+		}{
+			{"pull_request", homeless(pullRequest("labeled", 7, headA, "closed"))},
+			{"pull_request_review", homeless(review("submitted", 7, headA, "closed"))},
+			{"pull_request", homeless(with(pullRequest("opened", 7, headA, "open"), "repository", orgPolicy()))},
+			{"push", homeless(push(orgPolicy(), "refs/heads/main"))},
+			{"push", homeless(push(target(), "refs/tags/v1"))},
+			{"repository", homeless(with(base("edited", target()), "changes", obj{"default_branch": obj{"from": "master"}}))},
+			{"repository", homeless(base("deleted", target()))},
+			{"installation_repositories", homeless(removed([]any{obj{"id": repoID, "full_name": "acme/widgets"}}))},
+			{"check_run", homeless(checkRun("rerequested", appID))},
+			{"merge_group", homeless(base("checks_requested", nil))},
+			{"issue_comment", with(homeless(base("created", nil)), "issue", obj{"pull_request": obj{}})},
+		} {
+			b.deliver(row.event, row.payload).wantBody(t, true, false)
+		}
+		if st.stored() != 0 {
+			t.Errorf("stored %d deliveries", st.stored())
+		}
+	})
+	t.Run("RG-032 where that rests on the repository's name, the name must be readable", func(t *testing.T) {
+		t.Parallel()
+		b, _ := fake(t, nil)
+		for event, payload := range map[string]obj{
+			"repository":   with(base("edited", target()), "changes", obj{"default_branch": obj{"from": "master"}}),
+			"push":         push(orgPolicy(), "refs/heads/main"),
+			"pull_request": pullRequest("labeled", 7, headA, "closed"),
+		} {
+			b.deliver(event, with(payload, "repository.full_name", "acme")).want(t, http.StatusBadRequest)
+		}
+	})
 	t.Run("RG-038 another App's run is never refused for its fields", func(t *testing.T) {
 		t.Parallel()
 		b, st := fake(t, nil)
