@@ -145,7 +145,7 @@ func (s *Sim) UserToken(login string) string {
 	defer s.mu.Unlock()
 	u := s.world.account(login)
 	if u == nil {
-		panic(fmt.Sprintf("githubsim: UserToken: no account %q", login))
+		misuse("UserToken: no account %q", login)
 	}
 	text := "ghp_" + hex.EncodeToString(randomBytes(18))
 	s.tokens[text] = &token{userID: u.id}

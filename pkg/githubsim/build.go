@@ -72,7 +72,7 @@ func (s *Sim) AddApp(a App) App {
 	if a.PrivateKey == nil {
 		key, err := rsa.GenerateKey(rand.Reader, 2048)
 		if err != nil {
-			panic(fmt.Sprintf("githubsim: generate key: %v", err))
+			misuse("generate key: %v", err)
 		}
 		a.PrivateKey = key
 	}
@@ -90,7 +90,7 @@ func (s *Sim) AddApp(a App) App {
 			a.ID = s.nextID()
 		}
 		if m.w.apps[a.ID] != nil || m.w.appBySlug(a.Slug) != nil {
-			panic(fmt.Sprintf("githubsim: AddApp: id %d or slug %q is taken", a.ID, a.Slug))
+			misuse("AddApp: id %d or slug %q is taken", a.ID, a.Slug)
 		}
 		a.ClientID = fmt.Sprintf("Iv23li%014d", a.ID)
 		bot := m.addAccount(a.Slug+"[bot]", "Bot")
@@ -108,7 +108,7 @@ func (s *Sim) SetWebhook(appID int64, url, secret string) {
 	s.build(func(m *mutation) {
 		a := m.w.apps[appID]
 		if a == nil {
-			panic(fmt.Sprintf("githubsim: SetWebhook: no App %d", appID))
+			misuse("SetWebhook: no App %d", appID)
 		}
 		a.hookURL, a.hookSecret = url, secret
 	})
@@ -122,7 +122,7 @@ func (s *Sim) build(change func(m *mutation)) {
 
 func (m *mutation) addAccount(login, kind string) *account {
 	if m.w.account(login) != nil {
-		panic(fmt.Sprintf("githubsim: the login %q is taken", login))
+		misuse("the login %q is taken", login)
 	}
 	a := &account{id: m.s.nextID(), login: login, kind: kind, createdAt: m.at}
 	if kind == "Organization" {
@@ -164,7 +164,7 @@ func (s *Sim) AddRepo(owner, name string, files map[string]string) (id int64) {
 	s.build(func(m *mutation) {
 		o := m.w.account(owner)
 		if o == nil {
-			panic(fmt.Sprintf("githubsim: AddRepo: no account %q", owner))
+			misuse("AddRepo: no account %q", owner)
 		}
 		r := m.addRepo(o, name)
 		if len(files) > 0 {
@@ -183,7 +183,7 @@ func (s *Sim) AddRepo(owner, name string, files map[string]string) (id int64) {
 func (m *mutation) addRepo(owner *account, name string) *repo {
 	full := strings.ToLower(owner.login + "/" + name)
 	if taken, moved := m.w.repoNamed(full); taken != nil && !moved {
-		panic(fmt.Sprintf("githubsim: the repository %s exists", full))
+		misuse("the repository %s exists", full)
 	}
 	r := &repo{
 		id: m.s.nextID(), ownerID: owner.id, name: name, private: true, defaultBranch: "main",
@@ -213,7 +213,7 @@ func (s *Sim) SetPublic(fullName string, public bool) {
 func (m *mutation) mustRepo(fullName string) *repo {
 	r, err := m.repo(fullName)
 	if err != nil {
-		panic("githubsim: " + err.Error())
+		misuse("%v", err)
 	}
 	return r
 }
@@ -234,7 +234,7 @@ func (s *Sim) AddTeam(t Team) (id int64) {
 	s.build(func(m *mutation) {
 		org := m.w.account(t.Org)
 		if org == nil || org.kind != "Organization" {
-			panic(fmt.Sprintf("githubsim: AddTeam: no organisation %q", t.Org))
+			misuse("AddTeam: no organisation %q", t.Org)
 		}
 		n := &team{
 			id: s.nextID(), orgID: org.id, slug: t.Slug, name: cmp.Or(t.Name, t.Slug), privacy: cmp.Or(t.Privacy, "closed"),
@@ -258,7 +258,7 @@ func (s *Sim) AddTeam(t Team) (id int64) {
 
 func mustPermission(p string) string {
 	if permissionRank[p] == 0 {
-		panic(fmt.Sprintf("githubsim: permission %q: want pull, triage, push, maintain or admin", p))
+		misuse("permission %q: want pull, triage, push, maintain or admin", p)
 	}
 	return p
 }
@@ -266,7 +266,7 @@ func mustPermission(p string) string {
 func (m *mutation) mustTeam(org, slug string) *team {
 	t, err := m.team(org, slug)
 	if err != nil {
-		panic("githubsim: " + err.Error())
+		misuse("%v", err)
 	}
 	return t
 }
@@ -278,7 +278,7 @@ func (s *Sim) AddInstallation(appID int64, account string, repos ...string) (id 
 	s.build(func(m *mutation) {
 		a, owner := m.w.apps[appID], m.w.account(account)
 		if a == nil || owner == nil {
-			panic(fmt.Sprintf("githubsim: AddInstallation: no App %d or no account %q", appID, account))
+			misuse("AddInstallation: no App %d or no account %q", appID, account)
 		}
 		i := &installation{
 			id: s.nextID(), appID: appID, accountID: owner.id, all: len(repos) == 0, repos: map[int64]bool{},

@@ -2,6 +2,12 @@ package githubsim
 
 import "fmt"
 
+// misuse ends the program over a mistake in a scenario or in this package's own
+// data: a world that is wrong as it is written cannot be tested on.
+func misuse(format string, a ...any) {
+	panic(fmt.Sprintf("githubsim: "+format, a...)) //nolint:forbidigo // a programmer's error, met when the world is built
+}
+
 // refusal is an answer of GitHub that is not a success. As an error of a Go
 // method it reads like GitHub's message.
 type refusal struct {
@@ -9,7 +15,6 @@ type refusal struct {
 	message string
 	errors  any // nil, or a list of strings or objects
 	docs    string
-	header  map[string]string
 	bare    bool // no "status" in the body: an older shape
 }
 

@@ -62,6 +62,6 @@ func AddExample(s *Sim, o ExampleOptions) Example {
 // must is for steps of a world that is built from constants.
 func must(err error) {
 	if err != nil {
-		panic(fmt.Sprintf("githubsim: %v", err))
+		misuse("%v", err)
 	}
 }

@@ -248,3 +248,25 @@ func BenchmarkListingAThousandPulls(b *testing.B) {
 		w.bench(b, "/repos/alice/r/pulls?per_page=100&page=5", token)
 	}
 }
+
+// BenchmarkAChangeWhileReadsLag copies a world of a thousand pull requests.
+func BenchmarkAChangeWhileReadsLag(b *testing.B) {
+	sim := githubsim.New(githubsim.Options{Listen: "-"})
+	defer sim.Close()
+	sim.AddUser("alice")
+	sim.AddRepo("alice", "r", map[string]string{"a": "b\n"})
+	for i := range 1000 {
+		if _, err := sim.OpenPull("alice/r", githubsim.Pull{Author: "bob", Files: map[string]string{"a": fmt.Sprint(i)}}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	token := sim.UserToken("alice")
+	sim.Set(githubsim.Switches{ReadLag: 1})
+	w := &world{sim: sim}
+	for i := 0; b.Loop(); i++ {
+		if err := sim.Retitle("alice/r", 1, fmt.Sprint(i), "alice"); err != nil {
+			b.Fatal(err)
+		}
+		w.bench(b, "/rate_limit", token)
+	}
+}

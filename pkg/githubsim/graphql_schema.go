@@ -2,7 +2,6 @@ package githubsim
 
 import (
 	_ "embed"
-	"fmt"
 
 	"github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -18,7 +17,7 @@ type graphqlSchema struct{ *ast.Schema }
 func mustGraphQLSchema() *graphqlSchema {
 	s, err := gqlparser.LoadSchema(&ast.Source{Name: "schema.graphql", Input: schemaText})
 	if err != nil {
-		panic(fmt.Sprintf("githubsim: schema.graphql: %v", err)) // embedded: wrong only when edited wrongly
+		misuse("schema.graphql: %v", err) // embedded: wrong only when edited wrongly
 	}
 	return &graphqlSchema{s}
 }

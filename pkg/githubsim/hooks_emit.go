@@ -104,7 +104,7 @@ func (m *mutation) envelope(x *renderer, o obj, i *installation, e event) {
 func (s *Sim) newDelivery(a *app, i *installation, e event, body obj) *delivery {
 	raw, err := json.Marshal(body)
 	if err != nil {
-		panic(fmt.Sprintf("githubsim: payload of %s: %v", e.name, err)) // only our own maps are marshalled
+		misuse("payload of %s: %v", e.name, err) // only our own maps are marshalled
 	}
 	d := &delivery{id: s.nextBigID(), guid: newGUID(), event: e.name, action: e.action, appID: a.id, installID: i.id, url: a.hookURL, secret: a.hookSecret, body: raw}
 	if e.repo != nil {

@@ -2,7 +2,7 @@ package githubsim_test
 
 import (
 	"crypto/hmac"
-	"crypto/sha1" //nolint:gosec // X-Hub-Signature is SHA-1 by definition
+	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"

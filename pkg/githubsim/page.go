@@ -39,7 +39,8 @@ type pageCheck struct{ Name, Result, Title string }
 // page serves the stand-in's own page at / and at the html_url of a pull request.
 func (s *Sim) page(w http.ResponseWriter, r *http.Request, path string) bool {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
-	if r.Method != http.MethodGet || path != "/" && !(len(parts) == 4 && parts[2] == "pull" && parts[0] != "repos") {
+	ofPull := len(parts) == 4 && parts[2] == "pull" && parts[0] != "repos"
+	if r.Method != http.MethodGet || path != "/" && !ofPull {
 		return false
 	}
 	data := struct {

@@ -2,6 +2,7 @@ package githubsim
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,6 +22,7 @@ type renderer struct {
 	html    string // root of html_url fields
 	version string // REST API version of the answer
 	hook    bool   // a webhook payload, whose shapes differ in places
+	repos   map[int64]json.RawMessage
 }
 
 func (s *Sim) renderer(w *world) *renderer {

@@ -85,14 +85,14 @@ func (r *renderer) head(p *pull) obj {
 	o := obj{"label": nil, "ref": p.headRef, "sha": p.headSHA, "user": nil, "repo": nil}
 	if repo := r.w.repos[p.headRepoID]; repo != nil {
 		owner := r.w.accounts[repo.ownerID]
-		o["label"], o["user"], o["repo"] = owner.login+":"+p.headRef, r.account(owner), r.repo(repo)
+		o["label"], o["user"], o["repo"] = owner.login+":"+p.headRef, r.account(owner), r.repoOnce(repo)
 	}
 	return o
 }
 
 func (r *renderer) base(repo *repo, p *pull) obj {
 	owner := r.w.accounts[repo.ownerID]
-	return obj{"label": owner.login + ":" + p.baseRef, "ref": p.baseRef, "sha": r.s.baseSHA(repo, p), "user": r.account(owner), "repo": r.repo(repo)}
+	return obj{"label": owner.login + ":" + p.baseRef, "ref": p.baseRef, "sha": r.s.baseSHA(repo, p), "user": r.account(owner), "repo": r.repoOnce(repo)}
 }
 
 // pull is GitHub's pull-request, the answer of GET pulls/{number} and the body

@@ -1,6 +1,7 @@
 package githubsim
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -66,6 +67,17 @@ func (r *renderer) repo(repo *repo) obj {
 		delete(o, "has_downloads")
 	}
 	return o
+}
+
+// repoOnce is repo for the many places of one answer that hold the same one.
+func (r *renderer) repoOnce(repo *repo) json.RawMessage {
+	if r.repos == nil {
+		r.repos = map[int64]json.RawMessage{}
+	}
+	if r.repos[repo.id] == nil {
+		r.repos[repo.id], _ = json.Marshal(r.repo(repo)) // our own maps always marshal
+	}
+	return r.repos[repo.id]
 }
 
 // fullRepo is GitHub's full-repository, the answer of GET /repos/{owner}/{repo}.

@@ -16,7 +16,8 @@ func listPulls(c *call) answer {
 	var all []*pull
 	for _, n := range sortedKeys(c.repo.pulls) {
 		p := c.repo.pulls[n]
-		if !(state == "all" || (state == "closed") == !p.open) || q.Get("base") != "" && q.Get("base") != p.baseRef {
+		shown := state == "all" || (state == "closed") == !p.open
+		if !shown || q.Get("base") != "" && q.Get("base") != p.baseRef {
 			continue
 		}
 		if head := q.Get("head"); head != "" && head != c.headLabel(p) {
@@ -236,7 +237,7 @@ func createReview(c *call) answer {
 	}
 	state, known := reviewEvents[ask.Event]
 	if !known {
-		return refused(unprocessable(fmt.Sprintf("Variable $event of type PullRequestReviewEvent was provided invalid value")))
+		return refused(unprocessable("Variable $event of type PullRequestReviewEvent was provided invalid value"))
 	}
 	if ask.Body == "" && (state == "CHANGES_REQUESTED" || state == "COMMENTED") {
 		return refused(unprocessable("Body is required"))

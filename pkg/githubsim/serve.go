@@ -45,7 +45,6 @@ type answer struct {
 	body   any    // marshalled to JSON unless raw is set
 	raw    []byte // sent as it is
 	media  string // Content-Type of raw
-	cost   int    // of the budget; 0 is 1
 }
 
 func ok(body any) answer { return answer{status: http.StatusOK, body: body} }
@@ -345,7 +344,7 @@ func (s *Sim) write(w http.ResponseWriter, c *call, a answer, f *Fault) {
 	}
 	if f != nil && f.Answer == AnswerHangUp {
 		s.record(c, 0)
-		panic(http.ErrAbortHandler) // net/http closes the connection and logs nothing
+		panic(http.ErrAbortHandler) //nolint:forbidigo // how net/http is told to close a connection without an answer
 	}
 	if f != nil && f.Answer == AnswerNotJSON {
 		payload, media = []byte("<!DOCTYPE html><title>Unicorn!</title>"), "text/html; charset=utf-8"

@@ -93,7 +93,7 @@ func New(opts Options) *Sim {
 	s.gql = mustGraphQLSchema()
 	s.hooks = newDispatcher(s)
 	if err := s.listen(); err != nil {
-		panic(fmt.Sprintf("githubsim: %v", err))
+		misuse("%v", err)
 	}
 	return s
 }
@@ -104,7 +104,7 @@ func (s *Sim) listen() error {
 		s.url = cmp.Or(s.url, "http://github.invalid")
 		return nil
 	}
-	ln, err := net.Listen("tcp", cmp.Or(s.opts.Listen, "127.0.0.1:0"))
+	ln, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", cmp.Or(s.opts.Listen, "127.0.0.1:0"))
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
