@@ -21,8 +21,9 @@ const (
 	wakeMaxSize = 4 << 10
 	// pullFor is one pull request's life on the server.
 	pullFor = 30 * time.Second
-	// apiTimeout bounds the creation of stream and consumer.
-	apiTimeout = 5 * time.Second
+	// apiTimeout bounds the creation of stream and consumer. A server that has just
+	// started loses such requests; asking again is idempotent and sooner than waiting.
+	apiTimeout = 2 * time.Second
 	// drainBatch is how many waiting nudges are folded into one at a time.
 	drainBatch = 256
 )
