@@ -13,6 +13,9 @@ EVENTS = .cache/$(if $(filter-out work,$(PKG))$(RUN),part,test).json
 RACE  := $(if $(findstring -race,$(GOFLAGS)),,-race)
 TOOLS := $(BIN)/testpg $(BIN)/testrun $(BIN)/conformance $(BIN)/fuzz
 
+# Tests always run (-count=1): those of the tools module read files of other modules, which go's
+# test cache does not watch.
+
 # Variables that a caller may set.
 PKG      ?= work
 ARGS     ?=
@@ -33,7 +36,7 @@ build: ## compile every service and the operator's command into bin/
 
 test: tools ## run all tests of all modules with the race detector; brings its own PostgreSQL (PKG=./pkg/store/... RUN=Name)
 	@command -v $${CC:-gcc} cc >/dev/null || { echo "the race detector needs a C compiler: apt-get install gcc libc6-dev, or xcode-select --install"; exit 1; }
-	$(BIN)/testpg -- $(BIN)/testrun -json $(EVENTS) -- $(RACE) $(if $(RUN),-run '$(RUN)') $(PKG)
+	$(BIN)/testpg -- $(BIN)/testrun -json $(EVENTS) -- $(RACE) -count=1 $(if $(RUN),-run '$(RUN)') $(PKG)
 
 race: tools ## hunt a race: repeat the tests of PKG COUNT times (PKG=./pkg/store COUNT=10 RUN=Name)
 	$(BIN)/testpg -- $(BIN)/testrun -json .cache/race.json -- $(RACE) -count=$(COUNT) $(if $(RUN),-run '$(RUN)') $(PKG)
@@ -47,7 +50,7 @@ vet: ## the cheap part of lint: gofmt and go vet
 	go vet $(RACE) work
 
 house: ## the rules of the repository: imports, package docs, links, spec ids
-	go test $(RACE) ./tools/house
+	go test $(RACE) -count=1 ./tools/house
 
 generate: proto ## everything generated: proto, and what `go generate` makes
 	go generate $$(go list -f '{{.Dir}}' work)
