@@ -21,6 +21,8 @@ var commands = []func() *cobra.Command{
 	newPolicyCommand,
 	newEvaluateCommand,
 	newDevCommand,
+	newDatabaseCommand,
+	newQueueCommand,
 	newOwnersCommand,
 }
 

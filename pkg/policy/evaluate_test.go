@@ -384,6 +384,19 @@ func TestChangedFiles(t *testing.T) {
 		own.Pulls[0].Files.Items[0] = policy.ChangedFile{Path: "src/b", PreviousPath: "src/a", Status: "renamed"}
 		mustBlock(t, own, policy.CodeIncompleteFiles)
 	})
+	t.Run("RG-352 more comparisons than the bound are refused with it", func(t *testing.T) {
+		t.Parallel()
+		paths := make([]string, 30_000)
+		for i := range paths {
+			paths[i] = fmt.Sprintf("src/%05d.go", i)
+		}
+		var rules strings.Builder
+		for i := range 70 {
+			fmt.Fprintf(&rules, "[[requirement]]\nname = \"r%d\"\npaths = [\"*\"]\ncount = 1\n", i)
+		}
+		mustBlock(t, facts(files(paths...), withPolicy(rules.String()), approves("bob")), policy.CodeComplexity)
+		mustApprove(t, facts(files(paths...), withPolicy(rules.String()[:strings.Index(rules.String(), "[[requirement]]\nname = \"r9\"")]), approves("bob")))
+	})
 	t.Run("RG-348 RG-352 ten thousand files are decided exactly", func(t *testing.T) {
 		t.Parallel()
 		paths := make([]string, 10_000)

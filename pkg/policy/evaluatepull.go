@@ -74,8 +74,12 @@ func (e *evaluation) judgeGroups(p *pullPlan, v *PullVerdict) (satisfied bool, d
 		}
 		doubts = append(doubts, unsure...)
 	}
+	told := map[string]bool{}
 	for _, s := range doubts {
-		p.fail(failure(CodeEvidenceUnknown, "", "%s; it is read again", s.reason))
+		if !told[s.reason] {
+			told[s.reason] = true
+			p.fail(failure(CodeEvidenceUnknown, "", "%s; it is read again", s.reason))
+		}
 	}
 	return false, due
 }
@@ -118,9 +122,11 @@ func (e *evaluation) warnStale(p *pullPlan) {
 
 // warnApps is RG-339's warning: an enrolled App whose identity does not hold.
 func (e *evaluation) warnApps(p *pullPlan, v *PullVerdict) {
+	told := map[string]bool{}
 	for i := range v.Groups {
 		for _, r := range v.Groups[i].Rejected {
-			if r.Code == CodeAppIdentityMismatch {
+			if r.Code == CodeAppIdentityMismatch && !told[r.Reason] {
+				told[r.Reason] = true
 				p.fail(warning(CodeAppIdentityMismatch, r.Login, "%s", r.Reason))
 			}
 		}

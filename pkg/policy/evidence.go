@@ -18,6 +18,11 @@ const (
 	listedFiles = 3000
 	// MaxReviews bounds the reviews of one pull request (RG-350).
 	MaxReviews = 1000
+	// MaxGroupPaths bounds the paths of all groups together, MaxComparisons the
+	// paths × delegations and groups × reviews that are compared (D11 replaces
+	// RG-352): some seconds of one core at most.
+	MaxGroupPaths  = 2_000_000
+	MaxComparisons = 50_000_000
 	// MaxTeamLookups bounds approvals × teams of one pull request (RG-351).
 	MaxTeamLookups = 250
 )

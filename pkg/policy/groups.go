@@ -77,7 +77,23 @@ func (e *evaluation) plan(pull *PullRequest) *pullPlan {
 	p.paths = paths
 	e.assignOwners(p)
 	p.groups = append(p.ownerGroups(), p.requirementGroups()...)
+	e.limitComplexity(p)
 	return p
+}
+
+// limitComplexity bounds time and memory by what there is to compare (D11
+// replaces RG-352's bound on files): paths × delegations and groups × reviews.
+func (e *evaluation) limitComplexity(p *pullPlan) {
+	paths := 0
+	for i := range p.groups {
+		paths += len(p.groups[i].paths)
+	}
+	comparisons := paths*max(1, len(p.base.rules.Delegations)) + len(p.groups)*len(p.opinions)
+	if paths > MaxGroupPaths || comparisons > MaxComparisons {
+		p.fail(failure(CodeComplexity, "", "the pull request needs %d comparisons over %d paths in %s and at most %d over %d are made; split it, or use fewer requirements and delegations",
+			comparisons, paths, count(len(p.groups), "group"), MaxComparisons, MaxGroupPaths))
+		p.groups = nil
+	}
 }
 
 func (e *evaluation) checkPull(p *pullPlan) {
@@ -210,8 +226,15 @@ func sortGroups(groups []group) {
 // order of the file, then by owner set.
 func (p *pullPlan) requirementGroups() []group {
 	var groups []group
+	paths := 0
 	for i := range p.base.rules.Requirements {
-		groups = append(groups, p.groupsOf(&p.base.rules.Requirements[i])...)
+		more := p.groupsOf(&p.base.rules.Requirements[i])
+		for n := range more {
+			paths += len(more[n].paths)
+		}
+		if groups = append(groups, more...); paths > MaxGroupPaths {
+			break // limitComplexity refuses what there is already
+		}
 	}
 	return groups
 }
