@@ -90,6 +90,29 @@ func TestCodeownersManyGlobsEqualReference(t *testing.T) {
 	})
 }
 
+// Patterns that repeat "**" reach many nodes at once, by many ways.
+func TestCodeownersManyStarsEqualReference(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var text strings.Builder
+		for i := range rapid.IntRange(1, 4).Draw(t, "rules") {
+			text.WriteString(strings.Repeat("**/a/", rapid.IntRange(1, 40).Draw(t, "repeats")))
+			fmt.Fprintf(&text, "%s @o%d\n", rapid.SampledFrom([]string{"b", "*/b", "a*", "*", "**/b/", ""}).Draw(t, "end"), i)
+		}
+		c := ParseCodeowners("CODEOWNERS", []byte(text.String()))
+		var paths []string
+		for range 6 {
+			names := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "a", "a", "a", "a", "a", "a", "b", "ab"}), 1, 60).Draw(t, "path")
+			paths = append(paths, strings.Join(names, "/"))
+		}
+		for i, got := range c.MatchAll(paths) {
+			if diff := cmp.Diff(referenceOwnership(c.Rules(), paths[i]), got); diff != "" {
+				t.Fatalf("Match(%q) (-reference +index):\n%s\nof\n%s", paths[i], diff, text.String())
+			}
+		}
+	})
+}
+
 func TestCodeownersOrder(t *testing.T) {
 	t.Parallel()
 	t.Run("RG-493 the last literal rule wins", func(t *testing.T) {

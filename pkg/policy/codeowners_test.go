@@ -142,6 +142,17 @@ func TestCodeownersEncoding(t *testing.T) {
 			t.Errorf("owners of its parent %q", got)
 		}
 	})
+	t.Run("a pattern and a path that repeat themselves are decided", func(t *testing.T) {
+		t.Parallel()
+		c := ParseCodeowners("CODEOWNERS", []byte(strings.Repeat("**/a/", 50_000)+"b @never\n"+strings.Repeat("*a", 2_000)+"*b @never\n**/a/**/a/**/b @x\n"))
+		path := strings.Repeat("a/", 500) + strings.Repeat("a", 2_000)
+		if got := ownersOf(c, path); got != "-" {
+			t.Errorf("owners %q", got)
+		}
+		if got := ownersOf(c, path+"/b"); got != "@x" {
+			t.Errorf("owners %q", got)
+		}
+	})
 	t.Run("a bad line of 3 MiB is one bounded problem", func(t *testing.T) {
 		t.Parallel()
 		c := ParseCodeowners("CODEOWNERS", []byte("* "+strings.Repeat("ü", CodeownersMaxBytes/2-1)))

@@ -13,6 +13,8 @@ type patternWalk struct {
 	frames []walkFrame // frames[k]: after k directories of path
 	active []uint32    // the nodes of all frames, one after another
 	next   []uint32    // scratch
+	kept   []uint32    // by node: the frame that kept it, where there are many "**"s
+	serial uint32      // of the frame being built
 }
 
 // walkFrame is what is known after some directories of a path.
@@ -73,6 +75,7 @@ func (w *patternWalk) enter(x *patternIndex, outer walkFrame, name string) {
 		}
 	}
 	loops := len(w.active)
+	w.keep(x, w.active[frame.from:loops])
 	hash := x.names.hashName(name)
 	for i := outer.from; i < outer.to; i++ {
 		w.next = x.appendChildren(w.next[:0], w.active[i], name, hash, frame.best)
@@ -98,10 +101,36 @@ func (w *patternWalk) activate(x *patternIndex, frame *walkFrame, id uint32, loo
 	if node.deep == 0 || x.nodes[node.deep].reach <= frame.best {
 		return
 	}
-	if loops > frame.from && slices.Contains(w.active[frame.from:loops], node.deep) {
+	if w.isKept(w.active[frame.from:loops], node.deep) {
 		return
 	}
 	w.active = append(w.active, node.deep)
+}
+
+// keepScanMost is the number of "**"s up to which looking through them is fastest.
+const keepScanMost = 16
+
+// keep notes the "**"s of a frame for isKept. Patterns that repeat "**" can reach
+// thousands of them.
+func (w *patternWalk) keep(x *patternIndex, loops []uint32) {
+	if len(loops) <= keepScanMost {
+		return
+	}
+	if w.kept == nil {
+		w.kept = make([]uint32, len(x.nodes))
+	}
+	w.serial++
+	for _, id := range loops {
+		w.kept[id] = w.serial
+	}
+}
+
+// isKept reports whether a "**" is one of the frame's already.
+func (w *patternWalk) isKept(loops []uint32, id uint32) bool {
+	if len(loops) <= keepScanMost {
+		return slices.Contains(loops, id)
+	}
+	return w.kept[id] == w.serial
 }
 
 // finish decides on the last name of a path.
