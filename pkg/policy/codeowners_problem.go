@@ -32,7 +32,7 @@ type CodeownersProblem struct {
 	Message, Mend string
 }
 
-// String returns "path"-less text for a terminal or log: place, message, mend.
+// String returns the place, the message and the mend on one line, without the path.
 func (p CodeownersProblem) String() string {
 	if p.Line == 0 {
 		return p.Message + "; " + p.Mend
