@@ -244,7 +244,7 @@ func readRun(item node) Run {
 		Status:     item.at("status").oneOf("queued", "in_progress", "completed", "waiting", "requested", "pending"),
 		Conclusion: item.at("conclusion").optionalText(), ExternalID: item.at("external_id").optionalText(),
 	}
-	if app := item.at("app"); app.value != nil { // null for a run whose App was deleted
+	if app := item.at("app"); !app.missing() { // null for a run whose App was deleted
 		run.AppID = app.object().at("id").id()
 	}
 	if at := item.at("started_at").instant(); !at.IsZero() {

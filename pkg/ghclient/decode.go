@@ -17,8 +17,8 @@ func DecodeEvent(name string, body []byte, self AppIdentity, orgPolicyRepo strin
 		return Event{}, err
 	}
 	e := Event{Name: name}
-	if action, present := root.value.(map[string]any)["action"]; present {
-		text, ok := action.(string)
+	if root.mentions("action") {
+		text, ok := root.at("action").value.str()
 		if !ok {
 			return Event{}, &FieldError{Field: "action", Want: "a string"}
 		}

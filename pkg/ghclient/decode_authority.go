@@ -1,7 +1,6 @@
 package ghclient
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 )
@@ -18,7 +17,7 @@ func (d *decoder) push(root node) {
 		After:   root.at("after").optionalSHA(),
 		Deleted: root.at("deleted").flag(),
 	}
-	forced, ok := root.at("forced").value.(bool)
+	forced, ok := root.at("forced").boolean()
 	push.Forced = forced || !ok // unknown is the conservative answer (RG-074)
 	push.Branch, _ = strings.CutPrefix(push.Ref, branchPrefix)
 	if push.Branch == push.Ref {
@@ -35,20 +34,19 @@ const oldCommitCap = 20
 // Every doubt makes the list incomplete: an element of the wrong type, a missing path list, a count above the list's length,
 // and a list as long as a server's cap when no count is given.
 func pushedPaths(root node, paths []string) (complete, touches bool, commits int) {
-	list, ok := root.at("commits").value.([]any)
+	list, ok := root.at("commits").elements()
 	if !ok {
 		return false, false, 0
 	}
 	complete = true
-	for _, value := range list {
-		commit := node{value: value, read: &reader{}}
+	for _, commit := range list {
 		for _, kind := range []string{"added", "modified", "removed"} {
-			changed, ok := commit.at(kind).value.([]any)
+			changed, ok := commit.at(kind).elements()
 			complete = complete && ok
 			for _, path := range changed {
-				text, ok := path.(string)
+				text, ok := path.value.str()
 				complete = complete && ok
-				touches = touches || slices.Contains(paths, text)
+				touches = touches || ok && slices.Contains(paths, text)
 			}
 		}
 	}
@@ -57,10 +55,8 @@ func pushedPaths(root node, paths []string) (complete, touches bool, commits int
 		if !root.has(name) {
 			continue
 		}
-		number, ok := root.at(name).value.(json.Number)
-		n, err := number.Int64()
 		counted = true
-		if !ok || err != nil || n < 0 || n > int64(len(list)) {
+		if n, ok := root.at(name).integer(); !ok || n < 0 || n > int64(len(list)) {
 			complete = false
 		}
 	}
@@ -75,7 +71,7 @@ func (d *decoder) team(root node) {
 	if d.event.Name == "team_add" { // repository scope, so the repository is what matters (RG-076)
 		d.event.Repository = repoRef(root.at("repository"))
 	}
-	if team := root.at("team").lenient(); team.value != nil {
+	if team := root.at("team").lenient(); !team.missing() {
 		d.event.Team = &TeamRef{ID: team.at("id").optionalID(), Slug: team.at("slug").optionalText()}
 	}
 }
@@ -119,7 +115,7 @@ func (d *decoder) installationRepositories(root node) {
 		return
 	}
 	// RG-084: a removal list that can't be read is not refused, it is acted on as if the policy repository were in it.
-	list, ok := root.at("repositories_removed").value.([]any)
+	list, ok := root.at("repositories_removed").elements()
 	repos := wellFormedRepos(root.at("repositories_removed"))
 	removed := &RemovedRepos{WellFormed: ok && len(list) > 0 && len(repos) == len(list)}
 	for _, repo := range repos {
@@ -139,10 +135,10 @@ func (d *decoder) installationTarget(root node) {
 }
 
 func wellFormedRepos(list node) []RepoRef {
-	values, _ := list.value.([]any)
+	items, _ := list.elements()
 	var repos []RepoRef
-	for _, value := range values {
-		one := node{value: value, read: &reader{}}
+	for _, item := range items {
+		one := item.lenient()
 		if repo := repoRef(one); one.read.err == nil {
 			repos = append(repos, repo)
 		}

@@ -142,7 +142,7 @@ func readPullCore(op operation, repository, item node, r Repo, number int) (Pull
 	default:
 		pull.State = "closed"
 	}
-	if target := item.at("baseRef").at("target"); target.value != nil {
+	if target := item.at("baseRef").at("target"); !target.missing() {
 		pull.BaseTip = target.at("oid").sha()
 	}
 	for _, label := range item.at("labels").at("nodes").list() {
@@ -261,7 +261,7 @@ const symlinkMode = 0o120000
 // entry appends the file behind one tree entry, if it is a file. Its text must hash to its object id; where GraphQL cut it, decoded it
 // or left it out, the bytes are fetched (1 to 3 MiB of CODEOWNERS come this way).
 func (c *Client) entry(ctx context.Context, r Repo, ref, path string, entry node, files *[]File) error {
-	if entry.value == nil || entry.object().at("type").text() != "blob" {
+	if entry.missing() || entry.object().at("type").text() != "blob" {
 		return nil // absent, a directory or a submodule: not a file
 	}
 	file := File{Path: path, Ref: ref}
@@ -275,7 +275,7 @@ func (c *Client) entry(ctx context.Context, r Repo, ref, path string, entry node
 	if entry.read.err != nil {
 		return malformed(opEvidence, entry.read.err)
 	}
-	if text, ok := blob.at("text").value.(string); ok && !blob.at("isTruncated").optionalFlag() && isBlob([]byte(text), file.SHA) {
+	if text, ok := blob.at("text").value.str(); ok && !blob.at("isTruncated").optionalFlag() && isBlob([]byte(text), file.SHA) {
 		file.Text = []byte(text)
 	} else {
 		bytes, err := c.blob(ctx, r, file.SHA)
@@ -299,7 +299,7 @@ func (c *Client) ownerErrors(ctx context.Context, r Repo, e *Evidence, codeowner
 			Message: "CODEOWNERS is a symbolic link; GitHub does not follow it. Replace it by the file itself."}}
 		return nil
 	}
-	if sameBranch && codeowners.value != nil {
+	if sameBranch && !codeowners.missing() {
 		e.CodeownersErrors = readCodeownersErrors(codeowners.at("errors"))
 		return nil
 	}
@@ -313,7 +313,7 @@ func (c *Client) ownerErrors(ctx context.Context, r Repo, e *Evidence, codeowner
 
 // orgRules fills the organization's part. A repository that isn't there, or that our token may not see, is not available (RG-356).
 func (c *Client) orgRules(ctx context.Context, r Repo, e *Evidence, org node, withFiles bool) error {
-	if org.value == nil {
+	if org.missing() {
 		return nil
 	}
 	full := org.object().at("nameWithOwner").text()
@@ -324,7 +324,7 @@ func (c *Client) orgRules(ctx context.Context, r Repo, e *Evidence, org node, wi
 	}
 	e.Org = OrgRules{Available: true, Repo: repo}
 	branch := org.at("defaultBranchRef")
-	if branch.value == nil {
+	if branch.missing() {
 		return nil // no commit yet: available, and without a policy
 	}
 	e.Org.DefaultBranch, e.Org.RulesRef = branch.at("name").text(), branch.at("target").object().at("oid").sha()

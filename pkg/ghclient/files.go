@@ -39,7 +39,7 @@ func (c *Client) File(ctx context.Context, r Repo, ref, path string) (File, erro
 		return File{}, doing(err, "%s", what)
 	}
 	root, err := parseAny(got.body)
-	if _, directory := root.value.([]any); directory {
+	if err == nil && root.value.kind() == '[' {
 		return File{}, doing(&apiError{sentinel: ErrNotFound, op: opFile, text: "the path is a directory"}, "%s", what)
 	}
 	if err != nil {

@@ -41,10 +41,9 @@ func graphqlErrors(c call, a answer, now time.Time) error {
 	if err != nil {
 		return malformed(c.op, err)
 	}
-	list, _ := root.at("errors").value.([]any)
-	for _, value := range list {
-		item := node{value: value, read: &reader{}}
-		if err := graphqlError(c, a, item, now); err != nil {
+	list, _ := root.at("errors").elements()
+	for _, item := range list {
+		if err := graphqlError(c, a, item.lenient(), now); err != nil {
 			return err
 		}
 	}
@@ -62,7 +61,7 @@ func graphqlError(c call, a answer, item node, now time.Time) error {
 	case kind == "RATE_LIMITED" || kind == "RATE_LIMIT" || limitText(message):
 		return graphqlLimit(c, a, lower, now)
 	case kind == "NOT_FOUND":
-		if path, _ := item.at("path").value.([]any); tolerates(c.tolerated, path) {
+		if path, _ := item.at("path").elements(); tolerates(c.tolerated, path) {
 			return nil
 		}
 		return fail(ErrNotFound)
@@ -88,10 +87,10 @@ func graphqlLimit(c call, a answer, message string, now time.Time) error {
 }
 
 // tolerates: a missing thing at exactly one of the aliases, or below it where GraphQL named a list element.
-func tolerates(aliases []string, path []any) bool {
+func tolerates(aliases []string, path []node) bool {
 	var parts []string
 	for _, part := range path {
-		if text, ok := part.(string); ok {
+		if text, ok := part.value.str(); ok {
 			parts = append(parts, text)
 		}
 	}
@@ -106,7 +105,7 @@ func tolerates(aliases []string, path []any) bool {
 
 // bigID is a 64-bit id, which GraphQL writes as a string or as a number.
 func (n node) bigID() int64 {
-	if text, ok := n.value.(string); ok {
+	if text, ok := n.value.str(); ok {
 		if v, err := strconv.ParseInt(text, 10, 64); err == nil && v > 0 {
 			return v
 		}
@@ -116,7 +115,7 @@ func (n node) bigID() int64 {
 
 // who is an account as GraphQL has it. A bot's login lacks the suffix by which REST, and the policy, know it.
 func (n node) who() Actor {
-	if n.value == nil {
+	if n.missing() {
 		return Actor{}
 	}
 	actor := Actor{Login: n.object().at("login").text(), Type: n.at("__typename").text(), ID: n.at("databaseId").optionalID()}

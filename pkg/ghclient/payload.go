@@ -1,15 +1,10 @@
 package ghclient
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // FieldError says which field of a payload is not what it must be, and what it must be. The value itself is never repeated:
@@ -30,7 +25,7 @@ func (e *FieldError) Error() string {
 // a missing or mistyped field is a FieldError of the reader, which the first failed read keeps.
 type node struct {
 	path  string
-	value any
+	value *jsonValue
 	read  *reader
 }
 
@@ -40,30 +35,20 @@ type reader struct{ err error }
 // parseObject parses a body into its root object. Text that is not UTF-8, not JSON, followed by more, or not an object is
 // refused (RG-029). Numbers keep their text: 1.0 and 1e3 are not integers, and nothing is rounded through a float.
 func parseObject(body []byte) (node, error) {
-	const want = "one JSON object in UTF-8"
 	root, err := parseAny(body)
-	if _, ok := root.value.(map[string]any); err != nil || !ok {
-		return node{}, &FieldError{Want: want}
+	if err != nil || root.value.kind() != '{' {
+		return node{}, &FieldError{Want: "one JSON object in UTF-8"}
 	}
 	return root, nil
 }
 
 // parseAny is parseObject for any JSON value.
 func parseAny(body []byte) (node, error) {
-	const want = "one JSON value in UTF-8"
-	if !utf8.Valid(body) {
-		return node{}, &FieldError{Want: want}
+	root, ok := scanJSON(body)
+	if !ok {
+		return node{}, &FieldError{Want: "one JSON value in UTF-8"}
 	}
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.UseNumber()
-	var root any
-	if err := dec.Decode(&root); err != nil {
-		return node{}, &FieldError{Want: want}
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return node{}, &FieldError{Want: want}
-	}
-	return node{value: root, read: &reader{}}, nil
+	return node{value: &root, read: &reader{}}, nil
 }
 
 func (n node) fail(want string) {
@@ -74,44 +59,55 @@ func (n node) fail(want string) {
 
 // at goes one field down. Names are compared exactly, unlike encoding/json, which would let "Installation" stand for "installation".
 func (n node) at(name string) node {
-	child := node{path: name, read: n.read}
+	child := node{path: name, value: n.value.field(name), read: n.read}
 	if n.path != "" {
 		child.path = n.path + "." + name
-	}
-	if object, ok := n.value.(map[string]any); ok {
-		child.value = object[name]
 	}
 	return child
 }
 
+// missing: absent or null.
+func (n node) missing() bool { return n.value.null() }
+
 // has reports that the field is there and not null.
-func (n node) has(name string) bool { return n.at(name).value != nil }
+func (n node) has(name string) bool { return !n.at(name).missing() }
+
+// mentions reports that the field is there, be it null.
+func (n node) mentions(name string) bool { return n.value.field(name).kind() != 0 }
 
 // lenient is the same value with errors of its own, for fields nothing depends on.
 func (n node) lenient() node { n.read = &reader{}; return n }
 
 func (n node) object() node {
-	if _, ok := n.value.(map[string]any); !ok {
+	if n.value.kind() != '{' {
 		n.fail("an object")
 	}
 	return n
 }
 
+// elements is a list's, each with the list's reader; false where it isn't one.
+func (n node) elements() ([]node, bool) {
+	if n.value.kind() != '[' {
+		return nil, false
+	}
+	n.value.look()
+	nodes := make([]node, len(n.value.items))
+	for i := range n.value.items {
+		nodes[i] = node{path: n.path + "[" + strconv.Itoa(i) + "]", value: &n.value.items[i], read: n.read}
+	}
+	return nodes, true
+}
+
 func (n node) list() []node {
-	values, ok := n.value.([]any)
+	nodes, ok := n.elements()
 	if !ok {
 		n.fail("a list")
-		return nil
-	}
-	nodes := make([]node, len(values))
-	for i, value := range values {
-		nodes[i] = node{path: fmt.Sprintf("%s[%d]", n.path, i), value: value, read: n.read}
 	}
 	return nodes
 }
 
 func (n node) text() string {
-	s, ok := n.value.(string)
+	s, ok := n.value.str()
 	if !ok || s == "" {
 		n.fail("a string that is not empty")
 	}
@@ -119,34 +115,55 @@ func (n node) text() string {
 }
 
 // optionalText is "" for a field that is absent, null or not a string.
-func (n node) optionalText() string { s, _ := n.value.(string); return s }
+func (n node) optionalText() string { s, _ := n.value.str(); return s }
+
+// boolean is a flag's value; ok is false for anything else.
+func (n node) boolean() (value, ok bool) {
+	k := n.value.kind()
+	return k == 't', k == 't' || k == 'f'
+}
 
 func (n node) flag() bool {
-	b, ok := n.value.(bool)
+	b, ok := n.boolean()
 	if !ok {
 		n.fail("true or false")
 	}
 	return b
 }
 
-func (n node) optionalFlag() bool { b, _ := n.value.(bool); return b }
+func (n node) optionalFlag() bool { b, _ := n.boolean(); return b }
+
+// integer is the value of a number that is written as an integer and fits.
+func (n node) integer() (int64, bool) {
+	if k := n.value.kind(); k != '-' && (k < '0' || k > '9') {
+		return 0, false
+	}
+	v, err := strconv.ParseInt(string(n.value.raw), 10, 64)
+	return v, err == nil
+}
 
 // id is a positive integer: true, "1", 1.0 and 0 are all refused (RG-032, RG-426).
 func (n node) id() int64 {
-	v, ok := positive(n.value)
-	if !ok {
+	v := n.optionalID()
+	if v == 0 {
 		n.fail("a positive integer")
 	}
 	return v
 }
 
-func (n node) optionalID() int64 { v, _ := positive(n.value); return v }
+// optionalID is 0 for anything that isn't a positive integer.
+func (n node) optionalID() int64 {
+	v, ok := n.integer()
+	if !ok || v < 0 {
+		return 0
+	}
+	return v
+}
 
 // count is an integer that is not negative.
 func (n node) count() int {
-	text, ok := n.value.(json.Number)
-	v, err := strconv.ParseInt(text.String(), 10, 32)
-	if !ok || err != nil || v < 0 {
+	v, ok := n.integer()
+	if !ok || v < 0 || v > math.MaxInt32 {
 		n.fail("an integer that is not negative")
 		return 0
 	}
@@ -155,12 +172,13 @@ func (n node) count() int {
 
 // stringMap is an object of strings; nil when absent.
 func (n node) stringMap() map[string]string {
-	if n.value == nil {
+	if n.missing() || n.object().value.kind() != '{' {
 		return nil
 	}
-	object, _ := n.object().value.(map[string]any)
-	out := make(map[string]string, len(object))
-	for name := range object {
+	n.value.look()
+	out := make(map[string]string, len(n.value.members))
+	for _, member := range n.value.members {
+		name := unquote(member.name)
 		out[name] = n.at(name).text()
 	}
 	return out
@@ -176,18 +194,9 @@ func (n node) number() int {
 	return int(v)
 }
 
-func positive(value any) (int64, bool) {
-	text, ok := value.(json.Number)
-	if !ok {
-		return 0, false
-	}
-	v, err := strconv.ParseInt(text.String(), 10, 64)
-	return v, err == nil && v > 0
-}
-
 // sha is a commit id: exactly 40 or 64 lower-case hex characters (RG-033).
 func (n node) sha() string {
-	s, ok := n.value.(string)
+	s, ok := n.value.str()
 	if !ok || !IsSHA(s) {
 		n.fail("40 or 64 lower-case hex characters")
 		return ""
@@ -213,7 +222,7 @@ func (n node) fullName() string {
 }
 
 func (n node) oneOf(allowed ...string) string {
-	s, ok := n.value.(string)
+	s, ok := n.value.str()
 	for _, a := range allowed {
 		if ok && s == a {
 			return s

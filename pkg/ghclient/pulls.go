@@ -36,7 +36,7 @@ func (c *Client) Pull(ctx context.Context, r Repo, number int) (Pull, error) {
 	if err != nil {
 		return Pull{}, doing(err, "read pull request %s#%d", r.FullName(), number)
 	}
-	if _, present := root.value.(map[string]any)["changed_files"]; !present {
+	if !root.mentions("changed_files") {
 		return Pull{}, doing(malformed(opPull, &FieldError{Field: "changed_files", Want: "an integer that is not negative"}), "read pull request %s#%d", r.FullName(), number)
 	}
 	return pull, nil
@@ -79,7 +79,7 @@ func readPull(op operation, item node, r Repo) (Pull, error) {
 
 // readActor reads an account; null is one that was deleted. Half an account is malformed: evidence must not lose its author in silence.
 func readActor(n node) Actor {
-	if n.value == nil {
+	if n.missing() {
 		return Actor{}
 	}
 	return Actor{ID: n.object().at("id").id(), Login: n.at("login").text(), Type: n.at("type").text()}

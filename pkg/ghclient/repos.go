@@ -136,7 +136,7 @@ func readInstallation(item node) Installation {
 			item.at("suspended_at").fail("null or an ISO 8601 time with an offset")
 		}
 		one.SuspendedAt = &at
-	} else if _, present := item.value.(map[string]any)["suspended_at"]; !present {
+	} else if !item.mentions("suspended_at") {
 		// Absent is not null: an answer that doesn't say whether it is suspended isn't a record we know.
 		item.at("suspended_at").fail("null or an ISO 8601 time with an offset")
 	}

@@ -149,14 +149,14 @@ func (c *Client) UserPermission(ctx context.Context, r Repo, login string) (stri
 	}
 	permission := root.at("permission").oneOf("none", "read", "triage", "write", "maintain", "admin")
 	user := root.at("user")
-	if user.value != nil && lowerLogin(user.object().at("login").text()) != lowerLogin(login) {
+	if !user.missing() && lowerLogin(user.object().at("login").text()) != lowerLogin(login) {
 		user.at("login").fail("the login that was asked for")
 	}
 	set := user.at("permissions")
-	if set.value != nil {
+	if !set.missing() {
 		set.object()
 	}
-	if root.read.err == nil && set.value != nil {
+	if root.read.err == nil && !set.missing() {
 		permission = refine(permission, strongest(set))
 	}
 	if root.read.err != nil {

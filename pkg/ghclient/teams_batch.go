@@ -57,7 +57,7 @@ func (c *Client) teamBatch(ctx context.Context, org string, slugs []string, r Re
 	}
 	for i, slug := range slugs {
 		item := data.at("organization").at(fmt.Sprintf("t%d", i))
-		if item.value == nil {
+		if item.missing() {
 			facts[slug] = TeamFacts{}
 			continue
 		}

@@ -3,7 +3,6 @@ package ghclient
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -180,7 +179,7 @@ func wellFormed(c call, got answer) error {
 	problem := ""
 	if kind, _, _ := mime.ParseMediaType(got.header.Get("Content-Type")); kind != "application/json" && !strings.HasSuffix(kind, "+json") {
 		problem = fmt.Sprintf("content type %q where JSON was asked for", got.header.Get("Content-Type"))
-	} else if !json.Valid(got.body) {
+	} else if _, ok := scanJSON(got.body); !ok {
 		problem = "the body is not JSON or was cut short"
 	}
 	if problem == "" {
