@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -70,6 +71,9 @@ func runOwners(c *cobra.Command, options ownersOptions, paths []string) error {
 		}
 	}
 	for _, path := range paths {
+		if options.json && !utf8.ValidString(path) {
+			return fmt.Errorf("path %s is not UTF-8: JSON cannot hold it, leave --json out", strconv.Quote(path))
+		}
 		if fault := pathFault(path); fault != "" {
 			return fmt.Errorf("path %s %s: write it relative to the root of the repository, as git does", strconv.Quote(path), fault)
 		}

@@ -75,6 +75,8 @@ func TestOwners(t *testing.T) {
 		{name: "dots", file: file, args: []string{"--codeowners", "FILE", "../a"}, code: 2, stderr: []string{`"../a" has the segment ..`}},
 		{name: "two slashes", file: file, args: []string{"--codeowners", "FILE", "a//b"}, code: 2, stderr: []string{"two slashes"}},
 		{name: "empty path", file: file, args: []string{"--codeowners", "FILE", ""}, code: 2, stderr: []string{"is empty"}},
+		{name: "not UTF-8 in JSON", file: file, args: []string{"--json", "--codeowners", "FILE", "a\xff"}, code: 2, stderr: []string{`"a\xff" is not UTF-8`}},
+		{name: "not UTF-8 in text", file: file, args: []string{"--codeowners", "FILE", "a\xff"}, stdout: `"a\xff"` + "\t@octo-org/core\n"},
 		{name: "unknown flag", file: file, args: []string{"--nope"}, code: 2, stderr: []string{"--nope"}},
 		{name: "no such file", file: file, args: []string{"--codeowners", "FILE.missing", "a"}, code: 2, stderr: []string{"no file"}},
 		{name: "too large", file: "* @a\n" + strings.Repeat("#", 3<<20), args: []string{"--codeowners", "FILE", "a"}, code: 1, stdout: "a\t(unowned)\n", stderr: []string{"FILE:0:0: codeowners_too_large: "}},
