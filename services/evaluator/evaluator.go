@@ -23,6 +23,7 @@ type GitHub interface {
 	checkrun.GitHub
 	Pulls
 	Facts
+	Optional
 }
 
 // Pulls are the reads about pull requests.
@@ -39,12 +40,19 @@ type Pulls interface {
 
 // Facts are the reads about who may approve.
 type Facts interface {
-	Team(ctx context.Context, org, slug string) (ghclient.Team, error)
-	TeamRepositoryPermission(ctx context.Context, org, slug string, repo ghclient.Repo) (string, error)
+	TeamsFor(ctx context.Context, org string, slugs []string, repo ghclient.Repo) (map[string]ghclient.TeamFacts, error)
 	TeamMembership(ctx context.Context, org, slug, login string) (state, role string, err error)
 	TeamMembers(ctx context.Context, org, slug string) ([]ghclient.Actor, error)
 	UserPermission(ctx context.Context, repo ghclient.Repo, login string) (string, error)
 	User(ctx context.Context, login string) (ghclient.Actor, error)
+}
+
+// Optional are the reads that only opt-in policies need.
+type Optional interface {
+	Comments(ctx context.Context, repo ghclient.Repo, number int) ([]ghclient.Comment, error)
+	LastPush(ctx context.Context, pull ghclient.Pull) (ghclient.Push, error)
+	BaseChange(ctx context.Context, repo ghclient.Repo, number int) (at time.Time, changed bool, err error)
+	ChangedContent(ctx context.Context, repo ghclient.Repo, base, head string) ([]ghclient.ContentChange, error)
 }
 
 // Deps are what a Worker works with.
@@ -68,7 +76,9 @@ type Worker struct {
 }
 
 // New returns a Worker.
-func New(d Deps) *Worker { return &Worker{Deps: d, metrics: newMetrics(d.Metrics), backlog: newBacklogMetrics(d.Metrics)} }
+func New(d Deps) *Worker {
+	return &Worker{Deps: d, metrics: newMetrics(d.Metrics), backlog: newBacklogMetrics(d.Metrics)}
+}
 
 // Run opens what the evaluator needs and works until ctx ends; then it lets running evaluations finish.
 func Run(ctx context.Context, rt *daemon.Runtime, cfg Config) error {

@@ -1,9 +1,12 @@
 package evaluator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -31,19 +34,19 @@ func (c *collector) readFacts(ctx context.Context) error {
 }
 
 func (c *collector) answer(ctx context.Context, needs policy.Requirements) error {
-	group, ctx := errgroup.WithContext(ctx)
+	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(6)
-	for _, t := range needs.Teams {
-		group.Go(func() error { return c.readTeam(ctx, t) })
+	for org, slugs := range bySlug(needs.Teams) {
+		group.Go(func() error { return c.readTeams(gctx, org, slugs) })
 	}
 	for _, m := range needs.Memberships {
-		group.Go(func() error { return c.readMembership(ctx, m) })
+		group.Go(func() error { return c.readMembership(gctx, m) })
 	}
 	for _, login := range needs.Users {
-		group.Go(func() error { return c.readUser(ctx, login) })
+		group.Go(func() error { return c.readUser(gctx, login) })
 	}
 	for _, login := range needs.Apps {
-		group.Go(func() error { return c.readApp(ctx, login) })
+		group.Go(func() error { return c.readApp(gctx, login) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
@@ -53,44 +56,88 @@ func (c *collector) answer(ctx context.Context, needs policy.Requirements) error
 			return err
 		}
 	}
-	c.leaveUnknown(needs)
+	return c.readOptional(ctx, needs)
+}
+
+// teamsPerRequest is how many teams one request asks about.
+const teamsPerRequest = 20
+
+// bySlug groups teams by organisation.
+func bySlug(teams []policy.TeamKey) map[string][]string {
+	orgs := map[string][]string{}
+	for _, t := range teams {
+		orgs[t.Org] = append(orgs[t.Org], t.Slug)
+	}
+	return orgs
+}
+
+// readTeams reads privacy, permission and members of an organisation's teams, many in one request. The members answer later
+// questions about memberships where they are complete.
+func (c *collector) readTeams(ctx context.Context, org string, slugs []string) error {
+	for chunk := range slices.Chunk(slugs, teamsPerRequest) {
+		teams, err := c.gh.TeamsFor(ctx, org, chunk, c.repo)
+		if err != nil {
+			return fmt.Errorf("read teams of %s: %w", org, err)
+		}
+		for _, slug := range chunk {
+			c.setTeam(policy.TeamKey{Org: org, Slug: slug}, teams[slug])
+		}
+	}
 	return nil
 }
 
-func (c *collector) readTeam(ctx context.Context, key policy.TeamKey) error {
-	team, err := c.gh.Team(ctx, key.Org, key.Slug)
-	if errors.Is(err, ghclient.ErrNotFound) {
-		c.setTeam(key, policy.TeamFact{State: policy.FactAbsent})
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read team %s: %w", key, err)
-	}
-	permission, err := c.gh.TeamRepositoryPermission(ctx, key.Org, key.Slug, c.repo)
-	if err != nil {
-		return fmt.Errorf("read permission of team %s: %w", key, err)
-	}
-	if permission == "" {
-		permission = "none"
-	}
-	c.setTeam(key, policy.TeamFact{State: policy.FactPresent, ID: team.ID, Privacy: team.Privacy, Permission: permission})
-	return nil
-}
-
-func (c *collector) setTeam(key policy.TeamKey, fact policy.TeamFact) {
+func (c *collector) setTeam(key policy.TeamKey, team ghclient.TeamFacts) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !team.Found {
+		c.snapshot.Teams[key.String()] = policy.TeamFact{State: policy.FactAbsent}
+		return
+	}
+	fact := policy.TeamFact{State: policy.FactPresent, ID: team.ID, Privacy: team.Privacy, Permission: cmp.Or(team.Permission, "none")}
+	if team.MembersComplete {
+		members := make(map[string]bool, len(team.Members))
+		for _, m := range team.Members {
+			members[strings.ToLower(m.Login)] = true
+		}
+		c.members[key.String()] = members
+	}
 	c.snapshot.Teams[key.String()] = fact
 }
 
-func (c *collector) readTeamSize(ctx context.Context, key policy.TeamKey) error {
-	members, err := c.gh.TeamMembers(ctx, key.Org, key.Slug)
-	if err != nil && !errors.Is(err, ghclient.ErrNotFound) {
-		return fmt.Errorf("list members of team %s: %w", key, err)
-	}
+// knownMembership answers from a complete list of members; a person who is not on it may still have a pending invitation,
+// which grants as little.
+func (c *collector) knownMembership(key policy.MembershipKey) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := len(members)
+	members, complete := c.members[key.Team.String()]
+	if complete {
+		membership := policy.MembershipNone
+		if members[key.Login] {
+			membership = policy.MembershipActive
+		}
+		c.setMembership(key, membership)
+	}
+	return complete
+}
+
+// setMembership is called with mu held.
+func (c *collector) setMembership(key policy.MembershipKey, membership policy.Membership) {
+	team := key.Team.String()
+	if c.snapshot.Memberships[team] == nil {
+		c.snapshot.Memberships[team] = map[string]policy.Membership{}
+	}
+	c.snapshot.Memberships[team][key.Login] = membership
+}
+
+func (c *collector) readTeamSize(ctx context.Context, key policy.TeamKey) error {
+	n := len(c.members[key.String()])
+	if _, complete := c.members[key.String()]; !complete {
+		members, err := c.gh.TeamMembers(ctx, key.Org, key.Slug)
+		if err != nil && !errors.Is(err, ghclient.ErrNotFound) {
+			return fmt.Errorf("list members of team %s: %w", key, err)
+		}
+		n = len(members)
+	}
 	fact := c.snapshot.Teams[key.String()]
 	fact.Members = &n
 	c.snapshot.Teams[key.String()] = fact
@@ -98,6 +145,9 @@ func (c *collector) readTeamSize(ctx context.Context, key policy.TeamKey) error 
 }
 
 func (c *collector) readMembership(ctx context.Context, key policy.MembershipKey) error {
+	if c.knownMembership(key) {
+		return nil
+	}
 	state, _, err := c.gh.TeamMembership(ctx, key.Team.Org, key.Team.Slug, key.Login)
 	if err != nil && !errors.Is(err, ghclient.ErrNotFound) {
 		return fmt.Errorf("read membership of %s in %s: %w", key.Login, key.Team, err)
@@ -111,11 +161,7 @@ func (c *collector) readMembership(ctx context.Context, key policy.MembershipKey
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	team := key.Team.String()
-	if c.snapshot.Memberships[team] == nil {
-		c.snapshot.Memberships[team] = map[string]policy.Membership{}
-	}
-	c.snapshot.Memberships[team][key.Login] = membership
+	c.setMembership(key, membership)
 	return nil
 }
 
@@ -152,40 +198,4 @@ func (c *collector) readApp(ctx context.Context, login string) error {
 	defer c.mu.Unlock()
 	c.snapshot.Apps[login] = fact
 	return nil
-}
-
-// leaveUnknown answers what this release does not read yet: the facts of content-stable approvals, last-pusher exclusion and
-// break-glass. An unknown fact blocks (I6), and the check says which policy feature it belongs to.
-func (c *collector) leaveUnknown(needs policy.Requirements) {
-	for i := range c.snapshot.Pulls {
-		p := &c.snapshot.Pulls[i]
-		for _, n := range needs.Comments {
-			if n == p.Number {
-				p.Comments.State = policy.FactUnknown
-			}
-		}
-		for _, n := range needs.LastPushers {
-			if n == p.Number {
-				p.LastPusher.State = policy.FactUnknown
-			}
-		}
-		for _, n := range needs.BaseChanges {
-			if n == p.Number {
-				p.BaseChange.State = policy.FactUnknown
-			}
-		}
-		for _, n := range needs.FileContents {
-			if n == p.Number {
-				p.Files.ContentState = policy.FactUnknown
-			}
-		}
-		for _, k := range needs.OlderHeads {
-			if k.Pull == p.Number {
-				if p.OlderHeads == nil {
-					p.OlderHeads = map[string]policy.FileList{}
-				}
-				p.OlderHeads[k.SHA] = policy.FileList{State: policy.FactUnknown}
-			}
-		}
-	}
 }

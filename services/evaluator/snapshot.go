@@ -46,7 +46,7 @@ func (w *Worker) collect(ctx context.Context, gh GitHub, repo ghclient.Repo, ev 
 	if err != nil {
 		return evidence{}, err
 	}
-	c := &collector{w: w, gh: gh, repo: repo, ev: ev, evidence: evidence{rulesRef: map[int]string{}}}
+	c := &collector{w: w, gh: gh, repo: repo, ev: ev, evidence: evidence{rulesRef: map[int]string{}}, members: map[string]map[string]bool{}}
 	c.snapshot = policy.Snapshot{
 		Version: policy.SnapshotVersion, Now: ev.ClaimedAt.UTC(), HeadSHA: string(ev.Head.SHA), Settings: w.Config.settings(),
 		Repository: policy.Repository{ID: repo.ID, FullName: repo.FullName(), Owner: repo.Owner},
@@ -73,6 +73,8 @@ type collector struct {
 	repo ghclient.Repo
 	ev   store.Evaluation
 	mu   sync.Mutex
+	// members of teams whose list is complete, by "org/slug" and lower-case login.
+	members map[string]map[string]bool
 }
 
 // readPulls reads the pull requests known to be on the head and GitHub's listing side by side, then those that only the
