@@ -45,7 +45,7 @@ func TestNewAppRefuses(t *testing.T) {
 			}
 		})
 	}
-	t.Run("RG-449 backslash n in the key is a line break", func(t *testing.T) {
+	t.Run("backslash n in the key is a line break", func(t *testing.T) {
 		t.Parallel()
 		cfg := good
 		cfg.PrivateKey = strings.ReplaceAll(cfg.PrivateKey, "\n", `\n`)

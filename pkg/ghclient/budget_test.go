@@ -74,7 +74,7 @@ func TestBudgetReserves(t *testing.T) {
 
 func TestPauses(t *testing.T) {
 	t.Parallel()
-	t.Run("RG-144 a pause another replica stored is seen before anything is sent", func(t *testing.T) {
+	t.Run("a pause another replica stored is seen before anything is sent", func(t *testing.T) {
 		t.Parallel()
 		store := &memoryBudget{now: time.Now, until: map[int64]time.Time{testInst: time.Now().Add(time.Hour)}}
 		s := newScript(t)

@@ -118,13 +118,11 @@ func TestServersAndVersions(t *testing.T) {
 	}
 	t.Run("a version nobody knows is refused", func(t *testing.T) {
 		t.Parallel()
-		sim := githubsim.New(githubsim.Options{})
-		t.Cleanup(sim.Close)
-		ex := githubsim.AddExample(sim, githubsim.ExampleOptions{})
-		app, err := NewApp(Config{APIURL: sim.URL(), AppID: ex.App.ID, PrivateKey: string(ex.App.PEM), APIVersion: "1999-01-01"}, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := newWorld(t)
+		cfg := w.app.cfg
+		cfg.APIVersion = "1999-01-01"
+		app, err := NewApp(cfg, Options{HTTP: w.app.http})
+		w.do(err)
 		if _, err := app.Identity(t.Context()); !errors.Is(err, ErrInvalid) {
 			t.Errorf("got %v", err)
 		}

@@ -136,10 +136,10 @@ func TestWriteRun(t *testing.T) {
 		name string
 		spec RunSpec
 	}{
-		{"RG-293 a long title", RunSpec{Name: "x", Status: "in_progress", Title: strings.Repeat("é", 256)}},
-		{"RG-293 a long summary", RunSpec{Name: "x", Status: "in_progress", Title: "t", Summary: strings.Repeat("a", 65536)}},
-		{"RG-293 a long text", RunSpec{Name: "x", Status: "in_progress", Title: "t", Text: strings.Repeat("a", 65536)}},
-		{"RG-294 a long external id", RunSpec{Name: "x", Status: "in_progress", ExternalID: strings.Repeat("a", 256)}},
+		{"a long title", RunSpec{Name: "x", Status: "in_progress", Title: strings.Repeat("é", 256)}},
+		{"a long summary", RunSpec{Name: "x", Status: "in_progress", Title: "t", Summary: strings.Repeat("a", 65536)}},
+		{"a long text", RunSpec{Name: "x", Status: "in_progress", Title: "t", Text: strings.Repeat("a", 65536)}},
+		{"a long external id", RunSpec{Name: "x", Status: "in_progress", ExternalID: strings.Repeat("a", 256)}},
 		{"completed without a conclusion", RunSpec{Name: "x", Status: "completed"}},
 		{"a conclusion without completed", RunSpec{Name: "x", Status: "in_progress", Conclusion: "success"}},
 		{"stale", RunSpec{Name: "x", Status: "completed", Conclusion: "stale"}},
@@ -217,8 +217,8 @@ func TestPullsOfCommit(t *testing.T) {
 		{"RG-194 a number twice, alike", []string{restPull(3, shaA, "open"), restPull(3, shaA, "open")}, 1, nil},
 		{"RG-194 a number twice with another state", []string{restPull(3, shaA, "open"), restPull(3, shaA, "closed")}, 0, ErrMalformed},
 		{"RG-194 a number twice with another head", []string{restPull(3, shaA, "open"), restPull(3, shaB, "open")}, 0, ErrMalformed},
-		{"RG-188 a malformed entry", []string{restPull(3, shaA, "open"), `{"number":"4"}`}, 0, ErrMalformed},
-		{"RG-193 none is an answer", nil, 0, nil},
+		{"a malformed entry", []string{restPull(3, shaA, "open"), `{"number":"4"}`}, 0, ErrMalformed},
+		{"none is an answer", nil, 0, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -367,7 +367,7 @@ func TestTreeWalk(t *testing.T) {
 		}
 		pull.ChangedFiles = 9
 		if _, err := w.client.changedByTrees(t.Context(), w.repo, pull); !errors.Is(err, ErrMalformed) {
-			t.Errorf("RG-349 a count that can't be: %v", err)
+			t.Errorf("a count that can't be: %v", err)
 		}
 	}
 }

@@ -280,8 +280,8 @@ func TestDecodeAuthority(t *testing.T) {
 		{"distinct_size above the list", push(`"forced":false`, `"distinct_size":2`, commits("a")), true, false, false, false},
 		{"distinct_size is no number", push(`"forced":false`, `"distinct_size":"1"`, commits("a")), true, false, false, false},
 		{"distinct_size equals the list", push(`"forced":false`, `"distinct_size":1`, commits("a")), true, false, true, false},
-		{"RG-071 a deletion", object(`"ref":"refs/heads/main"`, `"deleted":true`), false, true, false, false},
-		{"RG-071 a tag", object(`"ref":"refs/tags/v1"`, `"deleted":false`), false, true, false, false},
+		{"a deletion", object(`"ref":"refs/heads/main"`, `"deleted":true`), false, true, false, false},
+		{"a tag", object(`"ref":"refs/tags/v1"`, `"deleted":false`), false, true, false, false},
 	} {
 		t.Run("push: "+tt.name, func(t *testing.T) {
 			t.Parallel()
