@@ -57,11 +57,30 @@ func (e *execution) pullRequest(r *repo, p *pull) *node {
 		"files":               func(a args) any { return e.files(r, p, a) },
 		"commits":             func(a args) any { return e.commits(r, p, a) },
 		"labels":              func(a args) any { return e.labels(r, p, a) },
+		"timelineItems":       func(a args) any { return e.timeline(p, a) },
 		"reviews":             func(a args) any { return e.reviews(r, p, a) },
 		"latestOpinionatedReviews": func(a args) any {
 			return connection("PullRequestReviewConnection", "latestOpinionatedReviews", e.opinionated(r, p, a["writersOnly"] == true), a)
 		},
 	}}
+}
+
+// timeline holds the changes of base; the schema has no other kind of item.
+func (e *execution) timeline(p *pull, a args) any {
+	kinds, _ := a["itemTypes"].([]any)
+	var list []*node
+	for _, b := range p.baseChanges {
+		kind, typ, fields := "BASE_REF_CHANGED_EVENT", "BaseRefChangedEvent", map[string]any{"currentRefName": b.to, "previousRefName": b.from}
+		if b.automatic {
+			kind, typ, fields = "AUTOMATIC_BASE_CHANGE_SUCCEEDED_EVENT", "AutomaticBaseChangeSucceededEvent", map[string]any{"newBase": b.to, "oldBase": b.from}
+		}
+		if len(kinds) > 0 && !slices.Contains(kinds, any(kind)) {
+			continue
+		}
+		fields["id"], fields["createdAt"], fields["actor"] = nodeID("BRE", b.id), stamp(b.at), e.actor(b.actorID)
+		list = append(list, &node{typ: typ, fields: fields})
+	}
+	return connection("PullRequestTimelineItemsConnection", "timelineItems", list, a)
 }
 
 func (e *execution) headOwner(p *pull) *node {

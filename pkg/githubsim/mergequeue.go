@@ -60,7 +60,7 @@ func (s *Sim) DestroyMergeGroup(fullName string, g MergeGroup, reason string) er
 				m.markMerged(r, p, commits[i], owner)
 			}
 		}
-		m.setBranch(r, g.Base, g.Head, owner)
+		m.setBranchAs(r, g.Base, g.Head, owner, "merge_queue_merge")
 		return nil
 	})
 }

@@ -287,3 +287,85 @@ func TestMergeGroups(t *testing.T) {
 		}
 	})
 }
+
+func TestTheActivityOfBranches(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n, token := w.pull(nil), w.token()
+	first := w.sim.Head(repoName, n)
+	if _, err := w.sim.Push(repoName, n, "erin", fileX); err == nil {
+		t.Fatal("an unknown person pushed")
+	}
+	w.do(w.sim.SetCollaborator(repoName, "erin", "push"))
+	second, err := w.sim.Push(repoName, n, "erin", fileX)
+	w.do(err)
+	w.do(w.sim.ForcePush(repoName, n, "dave", first))
+	_, err = w.sim.MergePull(repoName, n, "alice")
+	w.do(err)
+	w.do(w.sim.SetBranch(repoName, "patch-1", "", "dave"))
+	lines := func(query string) (list []string) {
+		for _, a := range w.get("/repos/acme/widgets/activity"+query, token).want(200).list() {
+			list = append(list, fmt.Sprint(a["activity_type"], " ", at(a["actor"], "login")))
+		}
+		return list
+	}
+	t.Run("says who moved it and how, newest first", func(t *testing.T) {
+		want := []string{"branch_deletion dave", "force_push dave", "push erin", "branch_creation dave"}
+		if diff := cmp.Diff(want, lines("?ref=refs/heads/patch-1")); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if got := lines("?ref=main"); len(got) != 1 || got[0] != "pr_merge alice" {
+			t.Errorf("main: %v", got)
+		}
+		if got := lines("?activity_type=push"); len(got) != 1 {
+			t.Errorf("pushes: %v", got)
+		}
+		r := w.get("/repos/acme/widgets/activity?ref=patch-1&activity_type=push", token)
+		if r.str(0, "before") != first || r.str(0, "after") != second {
+			t.Errorf("the push: %s", r.raw)
+		}
+	})
+	t.Run("is paged by cursor", func(t *testing.T) {
+		seen := 0
+		for next := "/repos/acme/widgets/activity?per_page=2"; next != ""; {
+			r := w.get(next, token).want(200)
+			seen += len(r.list())
+			_, targets := links(r)
+			next = targets["next"]
+		}
+		if seen != 5 {
+			t.Errorf("%d lines, want 5", seen)
+		}
+	})
+}
+
+func TestADeletedBaseBranch(t *testing.T) {
+	t.Parallel()
+	for name, merged := range map[string]bool{"that was merged moves its pull requests to where it went": true, "that was not merged closes them": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			below := w.pull(nil)
+			above, err := w.sim.OpenPull(repoName, githubsim.Pull{Author: "dave", Base: "patch-1", Branch: "on-top", Files: fileX})
+			w.do(err)
+			if merged {
+				_, err := w.sim.MergePull(repoName, below, "alice")
+				w.do(err)
+			}
+			w.do(w.sim.SetBranch(repoName, "patch-1", "", "dave"))
+			p, _ := w.sim.PullState(repoName, above)
+			if p.Open != merged || merged && p.BaseRef != "main" {
+				t.Errorf("the pull request above: %+v", p)
+			}
+			q := fmt.Sprintf(`{ repository(owner: "acme", name: "widgets") { pullRequest(number: %d) { timelineItems(last: 1, itemTypes: [AUTOMATIC_BASE_CHANGE_SUCCEEDED_EVENT]) { nodes { __typename ... on AutomaticBaseChangeSucceededEvent { oldBase newBase } } } } } }`, above)
+			nodes := w.graphql(w.token(), q, nil).at(append(append([]any{}, prPath...), "timelineItems", "nodes")...)
+			want := any([]any{})
+			if merged {
+				want = []any{fields{"__typename": "AutomaticBaseChangeSucceededEvent", "oldBase": "patch-1", "newBase": "main"}}
+			}
+			if diff := cmp.Diff(want, nodes); diff != "" {
+				t.Errorf("timeline (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -61,6 +61,7 @@ func routeTable() []*route {
 		{method: "GET", pattern: "/orgs/{org}/teams/{team_slug}/repos/{owner}/{repo}", auth: authToken, need: parseNeed("members=read"), handle: getTeamRepo},
 
 		{method: "GET", pattern: repo, need: parseNeed("metadata=read"), handle: getRepo},
+		{method: "GET", pattern: repo + "/activity", need: parseNeed("contents=read"), handle: listActivity},
 		{method: "GET", pattern: repo + "/branches", need: parseNeed("contents=read"), handle: listBranches},
 		{method: "GET", pattern: repo + "/branches/{branch+}", need: parseNeed("contents=read"), handle: getBranch},
 		{method: "GET", pattern: repo + "/codeowners/errors", need: parseNeed("contents=read"), handle: codeownersErrors},

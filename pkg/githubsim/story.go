@@ -124,9 +124,13 @@ func (s *Sim) SetBranch(fullName, branch, sha, author string) error {
 	})
 }
 
-// setBranch moves a branch, sends push, and carries every open pull request
-// with that head branch to the new commit (pull_request.synchronize).
+// setBranch moves a branch, logs it, sends push, and carries every open pull
+// request with that head branch to the new commit (pull_request.synchronize).
 func (m *mutation) setBranch(r *repo, branch, sha string, by *account) {
+	m.setBranchAs(r, branch, sha, by, "")
+}
+
+func (m *mutation) setBranchAs(r *repo, branch, sha string, by *account, kind string) {
 	before := cmp.Or(r.branches[branch], zeroSHA)
 	after := cmp.Or(sha, zeroSHA)
 	if before == after {
@@ -138,6 +142,9 @@ func (m *mutation) setBranch(r *repo, branch, sha string, by *account) {
 		r.branches[branch] = sha
 	}
 	r.pushedAt, r.updatedAt = m.at, m.at
+	r.activity = append(r.activity, activity{
+		id: m.s.nextBigID(), kind: cmp.Or(kind, m.activityKind(before, after)), ref: "refs/heads/" + branch, before: before, after: after, actorID: by.id, at: m.at,
+	})
 	m.emitPush(r, branch, before, after, by)
 	for _, id := range sortedKeys(m.w.repos) {
 		base := m.w.repos[id]
@@ -153,6 +160,42 @@ func (m *mutation) setBranch(r *repo, branch, sha string, by *account) {
 			p.headSHA, p.updatedAt, p.baseSHA = sha, m.at, cmp.Or(base.branches[p.baseRef], p.baseSHA)
 			p.heads = append(p.heads, sha)
 			m.emitPull(base, p, "synchronize", by, obj{"before": before, "after": after})
+		}
+	}
+	if sha == "" {
+		m.baseDeleted(r, branch, before, by)
+	}
+}
+
+func (m *mutation) activityKind(before, after string) string {
+	switch {
+	case before == zeroSHA:
+		return "branch_creation"
+	case after == zeroSHA:
+		return "branch_deletion"
+	case !m.s.objects.ancestor(before, after):
+		return "force_push"
+	}
+	return "push"
+}
+
+// baseDeleted is what happens to the pull requests on a deleted base branch: where
+// the branch had been merged they move to what it was merged into, else they close.
+func (m *mutation) baseDeleted(r *repo, branch, tip string, by *account) {
+	into := ""
+	for _, n := range sortedKeys(r.pulls) {
+		if p := r.pulls[n]; p.merged && p.headRepoID == r.id && p.headRef == branch && p.headSHA == tip {
+			into = p.baseRef
+		}
+	}
+	for _, n := range sortedKeys(r.pulls) {
+		p := r.pulls[n]
+		switch {
+		case !p.open || p.baseRef != branch:
+		case r.branches[into] != "":
+			m.changeBase(r, p, into, by, true)
+		default:
+			m.closePull(r, p, by)
 		}
 	}
 }
@@ -208,7 +251,7 @@ func (m *mutation) merge(r *repo, p *pull, by *account) (string, error) {
 	}
 	sha := m.mergeOnto(r, p, tip, by).sha
 	m.markMerged(r, p, sha, by)
-	m.setBranch(r, p.baseRef, sha, by)
+	m.setBranchAs(r, p.baseRef, sha, by, "pr_merge")
 	return sha, nil
 }
 
@@ -261,14 +304,18 @@ func (s *Sim) Retarget(fullName string, number int, base, by string) error {
 }
 
 func (m *mutation) retarget(r *repo, p *pull, base string, by *account) error {
-	tip, ok := r.branches[base]
-	if !ok {
+	if _, ok := r.branches[base]; !ok {
 		return invalid("PullRequest", "base", "invalid", "")
 	}
-	from := obj{"ref": obj{"from": p.baseRef}, "sha": obj{"from": m.s.baseSHA(r, p)}}
-	p.baseRef, p.baseSHA, p.updatedAt = base, tip, m.at
-	m.emitPull(r, p, "edited", by, obj{"changes": obj{"base": from}})
+	m.changeBase(r, p, base, by, false)
 	return nil
+}
+
+func (m *mutation) changeBase(r *repo, p *pull, base string, by *account, automatic bool) {
+	from := obj{"ref": obj{"from": p.baseRef}, "sha": obj{"from": m.s.baseSHA(r, p)}}
+	p.baseChanges = append(p.baseChanges, baseChange{id: m.s.nextBigID(), from: p.baseRef, to: base, actorID: by.id, automatic: automatic, at: m.at})
+	p.baseRef, p.baseSHA, p.updatedAt = base, r.branches[base], m.at
+	m.emitPull(r, p, "edited", by, obj{"changes": obj{"base": from}})
 }
 
 // Retitle changes the title of a pull request.

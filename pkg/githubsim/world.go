@@ -81,6 +81,7 @@ type repo struct {
 	runs          map[int64]*checkRun
 	runsOf        map[string][]int64 // head SHA → run ids, oldest first
 	suites        map[suiteKey]*checkSuite
+	activity      []activity // oldest first; entries are never written to
 	lastNumber    int
 	createdAt     time.Time
 	updatedAt     time.Time
@@ -98,6 +99,24 @@ type comment struct {
 	createdAt  time.Time
 }
 
+// activity is one line of a repository's log of its branches.
+type activity struct {
+	id                 int64
+	kind               string // push force_push branch_creation branch_deletion pr_merge merge_queue_merge
+	ref, before, after string
+	actorID            int64
+	at                 time.Time
+}
+
+// baseChange is one time that a pull request was given another base branch.
+type baseChange struct {
+	id        int64
+	from, to  string
+	actorID   int64
+	automatic bool // by GitHub, because the old base was merged and deleted
+	at        time.Time
+}
+
 type pull struct {
 	id             int64
 	number         int
@@ -111,7 +130,8 @@ type pull struct {
 	headSHA        string
 	heads          []string // every head it ever had, oldest first
 	baseRef        string
-	baseSHA        string // as recorded at open, at a head push and at a retarget
+	baseSHA        string       // as recorded at open, at a head push and at a retarget
+	baseChanges    []baseChange // oldest first; entries are never written to
 	labels         []string
 	reviews        []*review
 	requestedUsers []int64
@@ -221,6 +241,7 @@ func (r *repo) clone() *repo {
 	d.branches, d.collaborators = maps.Clone(r.branches), maps.Clone(r.collaborators)
 	d.labels = maps.Clone(r.labels) // a label is replaced, never written to
 	d.comments = cloneEach(r.comments, slices.Clone)
+	d.activity = slices.Clone(r.activity)
 	d.runsOf = cloneEach(r.runsOf, slices.Clone)
 	d.pulls = cloneEach(r.pulls, (*pull).clone)
 	d.runs = cloneEach(r.runs, func(c *checkRun) *checkRun { e := *c; return &e })
@@ -230,6 +251,7 @@ func (r *repo) clone() *repo {
 
 func (p *pull) clone() *pull {
 	d := *p
+	d.baseChanges = slices.Clone(p.baseChanges)
 	d.heads, d.labels = slices.Clone(p.heads), slices.Clone(p.labels)
 	d.requestedUsers, d.requestedTeams = slices.Clone(p.requestedUsers), slices.Clone(p.requestedTeams)
 	d.reviews = make([]*review, len(p.reviews))

@@ -55,11 +55,11 @@ func (s source) fetch(ctx context.Context, cache string) ([]byte, error) {
 }
 
 func (s source) download(ctx context.Context, cache string) error {
-	if err := os.MkdirAll(cache, 0o755); err != nil { //nolint:gosec // a cache of public files
+	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return fmt.Errorf("make the cache: %w", err)
 	}
 	name := s.pack + "@" + s.version
-	cmd := exec.CommandContext(ctx, "npm", "pack", "--silent", "--pack-destination", cache, name) //nolint:gosec // constants
+	cmd := exec.CommandContext(ctx, "npm", "pack", "--silent", "--pack-destination", cache, name)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("npm pack %s: %w (npm must be installed and able to reach its registry)", name, err)

@@ -52,6 +52,11 @@ func subset(mine, theirs *ast.Schema) []string {
 				say("type %s: does not implement %s", name, i)
 			}
 		}
+		for _, t := range def.Types {
+			if !slices.Contains(other.Types, t) {
+				say("union %s: has no %s", name, t)
+			}
+		}
 		for _, v := range def.EnumValues {
 			if other.EnumValues.ForName(v.Name) == nil {
 				say("enum %s: has no %s", name, v.Name)
@@ -218,7 +223,7 @@ func checkValue(s *ast.Schema, f *ast.Field, t *ast.Type, v any, at string) erro
 }
 
 func checkScalar(def *ast.Definition, v any, at string) error {
-	good := false
+	var good bool
 	switch def.Name {
 	case "Int", "Float":
 		_, good = v.(float64)

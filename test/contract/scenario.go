@@ -130,7 +130,7 @@ func (s *stage) files(token string) {
 		"", "/branches?per_page=2", "/branches/main", "/branches/release%2F1.x", "/contents/README.md", "/contents/README.md?ref=release/1.x", "/contents/docs/a%20b/c.md",
 		"/contents/big.txt", "/contents/link", "/contents/vendor/lib", "/contents/src", "/contents/vendor", "/git/ref/heads/main", "/git/commits/" + tip, "/git/trees/" + tip,
 		"/git/trees/main?recursive=1", "/commits/" + tip, "/commits/release%2F1.x", "/compare/release%2F1.x...main", "/compare/" + tip + "...main?per_page=1",
-		"/codeowners/errors?ref=main", "/codeowners/errors", "/collaborators/dave/permission", "/collaborators/renovate%5Bbot%5D/permission",
+		"/activity?ref=main&per_page=1", "/activity", "/codeowners/errors?ref=main", "/codeowners/errors", "/collaborators/dave/permission", "/collaborators/renovate%5Bbot%5D/permission",
 	} {
 		s.call(200, "GET", widgets+path, token, nil)
 	}
@@ -158,6 +158,7 @@ func (s *stage) organization(token string) {
 	s.call(200, "POST", "/graphql", token, object{"query": `query($n: Int!) { repository(owner: "acme", name: "widgets") { databaseId codeowners(refName: "main") { errors { line column kind source suggestion message path } }
   object(expression: "main:src") { __typename ... on Tree { entries { name mode type oid } } }
   pullRequest(number: $n) { number state author { login __typename } labels(first: 5) { nodes { name } } files(first: 10) { nodes { path changeType } } commits(first: 1) { totalCount }
+    timelineItems(last: 1) { nodes { __typename ... on BaseRefChangedEvent { createdAt previousRefName currentRefName actor { login } } } }
     reviews(first: 100) { totalCount nodes { fullDatabaseId state author { login } onBehalfOf(first: 5) { nodes { slug } } commit { oid } } pageInfo { hasNextPage endCursor } } } }
   organization(login: "acme") { team(slug: "core") { combinedSlug privacy members(first: 10) { edges { role node { login } } } repositories(first: 10) { edges { permission node { name } } } } }
   rateLimit { cost remaining resetAt } }`, "variables": object{"n": 1}})
@@ -221,6 +222,13 @@ func (s *stage) changes() {
 	must(sim.Retitle(full, n, "Better", "dave"))
 	must(sim.Retarget(full, n, "release/1.x", "dave"))
 	must(sim.Comment(full, n, "alice", "Fine."))
+	m, err := sim.OpenPull(full, githubsim.Pull{Author: "dave", Files: map[string]string{"src/q.go": "package main\n"}})
+	must(err)
+	for _, reason := range []string{"dequeued", "invalidated", "merged"} {
+		g, err := sim.EnqueueMergeGroup(full, "main", m)
+		must(err)
+		must(sim.DestroyMergeGroup(full, g, reason))
+	}
 	must(sim.SetBranch(full, "release/2.x", first, "alice"))
 	must(sim.SetBranch(full, "release/2.x", "", "alice"))
 	for _, permission := range []string{"push", "maintain", ""} {

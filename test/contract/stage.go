@@ -133,7 +133,7 @@ func (s *stage) call(want int, method, path, token string, body any, header ...s
 	raw, err := io.ReadAll(resp.Body)
 	must(err)
 	if resp.StatusCode != want {
-		panic(fmt.Errorf("%s %s: status %d, want %d: %.500s", method, path, resp.StatusCode, want, raw))
+		must(fmt.Errorf("%s %s: status %d, want %d: %.500s", method, path, resp.StatusCode, want, raw))
 	}
 	var v any
 	_ = json.Unmarshal(raw, &v) // raw media is no JSON
@@ -141,10 +141,10 @@ func (s *stage) call(want int, method, path, token string, body any, header ...s
 }
 
 // must ends the run: the run is written for this world, so that an error is a
-// mistake in one of them. main recovers it.
+// mistake in one of them. run recovers it.
 func must(err error) {
 	if err != nil {
-		panic(err)
+		panic(err) //nolint:forbidigo // recovered in run
 	}
 }
 
@@ -156,14 +156,14 @@ func number(v any, path ...any) int64 {
 		case int:
 			list, _ := v.([]any)
 			if p >= len(list) {
-				panic(fmt.Errorf("no element %d at %v", p, path))
+				must(fmt.Errorf("no element %d at %v", p, path))
 			}
 			v = list[p]
 		}
 	}
 	f, is := v.(float64)
 	if !is {
-		panic(fmt.Errorf("no number at %v", path))
+		must(fmt.Errorf("no number at %v", path))
 	}
 	return int64(f)
 }

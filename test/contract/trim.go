@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -182,9 +183,9 @@ func apply(root any, op object) error {
 func applyAt(at any, keys []string, op string, value any, path string) error {
 	key := strings.NewReplacer("~1", "/", "~0", "~").Replace(keys[0])
 	if list, is := at.([]any); is {
-		var i int
-		if _, err := fmt.Sscanf(key, "%d", &i); err != nil || i >= len(list) || len(keys) == 1 {
-			return nil // positions in a list of required names move with other versions; see required in mergePatch
+		i, numbered := index(key, len(list))
+		if !numbered || len(keys) == 1 {
+			return nil // a position in a list of required names; see requireOnlyKnown
 		}
 		return applyAt(list[i], keys[1:], op, value, path)
 	}
@@ -215,13 +216,17 @@ func applyAt(at any, keys []string, op string, value any, path string) error {
 	return nil
 }
 
+// index reads a position of a list.
+func index(key string, length int) (int, bool) {
+	i, err := strconv.Atoi(key)
+	return i, err == nil && i >= 0 && i < length
+}
+
 func clone(v any) any {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // only decoded JSON is cloned
-	}
 	var c any
-	_ = json.Unmarshal(raw, &c)
+	raw, err := json.Marshal(v)
+	must(err) // only decoded JSON is cloned
+	must(json.Unmarshal(raw, &c))
 	return c
 }
 
