@@ -17,8 +17,10 @@ type lintLine struct {
 }
 
 type lintOptions struct {
-	json, strict bool
-	kind         string
+	json, strict, live bool
+	kind               string
+	repository         string
+	installation       int64
 }
 
 func newPolicyLintCommand() *cobra.Command {
@@ -29,6 +31,10 @@ func newPolicyLintCommand() *cobra.Command {
 		Long: `Check CODEOWNERS and policy files. Which of the three a file is, is told by its
 name (CODEOWNERS) and by its keys; --kind says it where neither does.
 
+With --live, GitHub is asked about the owners, with the App's credentials from
+COUNTERSIGN_GITHUB_APP_ID and COUNTERSIGN_GITHUB_PRIVATE_KEY (or its _FILE form):
+users and teams that do not exist, secret, read-only and empty teams.
+
 Exit codes: 0 no mistake, 1 mistakes (with --strict also warnings), 2 a file
 could not be read.`,
 		Example: `  countersign policy lint .github/CODEOWNERS .github/countersign.toml
@@ -38,6 +44,9 @@ could not be read.`,
 	}
 	c.Flags().BoolVar(&options.json, "json", false, "print one JSON object a mistake")
 	c.Flags().BoolVar(&options.strict, "strict", false, "warnings fail too")
+	c.Flags().BoolVar(&options.live, "live", false, "ask GitHub about every owner the files name: do they exist, are they visible, can they approve")
+	c.Flags().StringVar(&options.repository, "repository", "", "owner/name, for --live")
+	c.Flags().Int64Var(&options.installation, "installation", 0, "the App's installation id, for --live")
 	c.Flags().StringVar(&options.kind, "kind", "", "codeowners, repository or organization, instead of telling by name and keys")
 	return c
 }
@@ -56,10 +65,26 @@ func runPolicyLint(c *cobra.Command, options lintOptions, names []string) error 
 		}
 		texts[i] = text
 	}
+	var live []lintLine
+	if options.live {
+		var err error
+		if live, err = liveLint(c.Context(), options, names, texts); err != nil {
+			return err
+		}
+	}
+	return printLint(c, options, names, texts, live)
+}
+
+func printLint(c *cobra.Command, options lintOptions, names []string, texts [][]byte, live []lintLine) error {
 	out := newPrinter(c.OutOrStdout(), options.json)
 	mistakes, warnings := 0, 0
 	for i, name := range names {
 		kind, lines := lint(name, texts[i], options.kind)
+		for _, l := range live {
+			if l.Path == name {
+				lines = append(lines, l)
+			}
+		}
 		for _, l := range lines {
 			if l.Severity == policy.SeverityError {
 				mistakes++

@@ -439,7 +439,7 @@ func TestPolicyFacts(t *testing.T) {
 		{"RG-370 the organisation's forerunner path", facts(withPolicy(delegation), org(func(o *policy.OrganizationPolicy) { o.FallbackPolicy, o.Policy = o.Policy, absent }), approves("renovate[bot]")), true, nil},
 		{"RG-374 a broken organisation policy", facts(withOrg("schema_version = 1\n[apps.x]\nslug = \"x\"\n"), approves("bob")), false, codes(policy.CodeInvalidPolicy)},
 	})
-	t.Run("RG-241 RG-354 no policy file is unmanaged, not an error of ours", func(t *testing.T) {
+	t.Run("RG-354 no policy file is unmanaged, not an error of ours", func(t *testing.T) {
 		t.Parallel()
 		if v := mustBlock(t, facts(base(absent, absent))); v.Managed {
 			t.Error("managed without a policy file")
@@ -449,6 +449,14 @@ func TestPolicyFacts(t *testing.T) {
 		}
 		if v := mustBlock(t, facts(withRawPolicy("schema_version = 1\nenabled = false\n"))); !v.Managed {
 			t.Error("a disabled policy is still a policy")
+		}
+	})
+	t.Run("a policy file that is too large or not UTF-8 is unsettled: it is read again", func(t *testing.T) {
+		t.Parallel()
+		for name, text := range map[string]string{"large": repoPolicy + strings.Repeat("# padding padding padding\n", 40_000), "encoding": repoPolicy + "# \xff\n"} {
+			if v := mustBlock(t, facts(withRawPolicy(text), approves("bob")), policy.CodeEvidenceUnknown); !v.Unsettled || v.MissingOnly {
+				t.Errorf("%s: unsettled %v, missing only %v", name, v.Unsettled, v.MissingOnly)
+			}
 		}
 	})
 	t.Run("RG-355 a pull request that edits the policy is judged by the base", func(t *testing.T) {

@@ -66,9 +66,13 @@ func openTOML(path string, text []byte) (*tomlFile, *tomlTable) {
 	switch {
 	case len(text) > MaxPolicyBytes:
 		f.problem("", "the file is %d bytes", "keep it within %d bytes", len(text), MaxPolicyBytes)
-		return f, nil
 	case !utf8.Valid(text):
 		f.problem("", "the file is not UTF-8", "save it as UTF-8")
+	}
+	if len(f.problems) > 0 {
+		// Not a mistake inside the file but evidence that cannot be used: the
+		// caller reads it again (RG-357).
+		f.problems[0].Code = CodeEvidenceUnknown
 		return f, nil
 	}
 	document := map[string]any{}
