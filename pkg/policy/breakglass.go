@@ -59,7 +59,7 @@ func (e *evaluation) breakGlass(p *pullPlan) (*BreakGlassVerdict, []standing) {
 	list := p.pull.Comments
 	switch {
 	case list.State == FactMissing:
-		e.wants.comments[p.pull.Number] = true
+		want(&e.wants.comments, p.pull.Number)
 		return g.v, []standing{unknownStanding("the comments could not be read")}
 	case list.State != FactPresent:
 		return g.v, []standing{unknownStanding("the comments could not be read in full")}

@@ -54,7 +54,7 @@ func (e *evaluation) userStanding(who Actor, login string) standing {
 	case FactAbsent:
 		return refuse(CodeNotEligible, "@%s has no access to the repository", login)
 	case FactMissing:
-		e.wants.users[login] = true
+		want(&e.wants.users, login)
 		fallthrough
 	default:
 		return unknownStanding("the permission of @%s on the repository could not be read", login)
@@ -79,7 +79,7 @@ func (e *evaluation) memberStanding(login string, team Owner) standing {
 	}
 	fact := e.s.Teams[key.String()]
 	if fact.State == FactMissing {
-		e.wants.teams[key] = true
+		want(&e.wants.teams, key)
 	}
 	s := teamStanding(team, fact)
 	if s.answer == no {
@@ -109,7 +109,7 @@ func (e *evaluation) memberStanding(login string, team Owner) standing {
 func (e *evaluation) membership(key TeamKey, login string) Membership {
 	m := e.s.Memberships[key.String()][login]
 	if m == "" {
-		e.wants.members[MembershipKey{key, login}] = true
+		want(&e.wants.members, MembershipKey{key, login})
 	}
 	return m
 }
@@ -174,7 +174,7 @@ func (e *evaluation) appIdentity(app *EnrolledApp) standing {
 	case FactAbsent:
 		return refuse(CodeAppIdentityMismatch, "GitHub knows no account of the enrolled App %s; its review is ignored", app.Alias)
 	case FactMissing:
-		e.wants.apps[app.BotLogin()] = true
+		want(&e.wants.apps, app.BotLogin())
 		fallthrough
 	default:
 		return unknownStanding("the identity of the App %s could not be read", app.Alias)

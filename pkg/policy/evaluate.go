@@ -35,7 +35,7 @@ func Evaluate(s Snapshot) Verdict {
 }
 
 func evaluate(s *Snapshot) (Verdict, *wantSet) {
-	e := &evaluation{s: s, wants: newWantSet(), bases: map[string]*compiledBase{}}
+	e := &evaluation{s: s, wants: &wantSet{}, bases: map[string]*compiledBase{}}
 	v := Verdict{Version: VerdictVersion, Conclusion: ConclusionBlocked, HeadSHA: s.HeadSHA, Repository: s.Repository.FullName}
 	v.Findings = e.checkSnapshot()
 	if len(v.Findings) == 0 {

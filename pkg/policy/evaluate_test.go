@@ -545,6 +545,7 @@ func TestZeroValuesBlock(t *testing.T) {
 			"owner type": func(s *policy.Snapshot) { s.Repository.OwnerType = "" },
 			"time":       func(s *policy.Snapshot) { s.Now = policy.Snapshot{}.Now },
 			"number":     func(s *policy.Snapshot) { s.Pulls[0].Number = 0 },
+			"author":     func(s *policy.Snapshot) { s.Pulls[0].Author.ID = 0 },
 			"base":       func(s *policy.Snapshot) { s.Pulls[0].BaseRef = "" },
 		} {
 			if v := policy.Evaluate(facts(approves("bob"), mod)); v.Conclusion.Approved() {

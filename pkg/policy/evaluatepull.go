@@ -49,7 +49,7 @@ func (e *evaluation) judgeGroups(p *pullPlan, v *PullVerdict) (satisfied bool, d
 	var doubts []standing
 	for i := range p.groups {
 		g := &p.groups[i]
-		verdict, unsure := e.judge(p, g, people, apps)
+		verdict, unsure := e.judgeMinimal(p, g, people, apps)
 		v.Groups = append(v.Groups, verdict)
 		if g.kind != GroupOptional && !verdict.Satisfied {
 			satisfied = false
@@ -82,6 +82,19 @@ func (e *evaluation) judgeGroups(p *pullPlan, v *PullVerdict) (satisfied bool, d
 		}
 	}
 	return false, due
+}
+
+// judgeMinimal judges a group and forgets which facts it looked for where it is
+// satisfied without them: nothing rests on those.
+func (e *evaluation) judgeMinimal(p *pullPlan, g *group, people, apps []candidate) (GroupVerdict, []standing) {
+	outer := e.wants
+	e.wants = &wantSet{}
+	verdict, unsure := e.judge(p, g, people, apps)
+	if !verdict.Satisfied {
+		outer.add(e.wants)
+	}
+	e.wants = outer
+	return verdict, unsure
 }
 
 // limitLookups is RG-351: approvals × teams that would have to be looked up.

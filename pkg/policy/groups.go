@@ -101,6 +101,8 @@ func (e *evaluation) checkPull(p *pullPlan) {
 	switch {
 	case pull.Number <= 0 || pull.BaseRef == "" || !isSHA(pull.BaseSHA) || pull.ChangedFiles < 0:
 		p.fail(failure(CodeMalformedEvidence, "", "the pull request's number, base or file count is missing or malformed"))
+	case pull.Author != nil && (pull.Author.ID <= 0 || pull.Author.Login == ""):
+		p.fail(failure(CodeMalformedEvidence, "", "the pull request's author has no id or login"))
 	case pull.HeadSHA != e.s.HeadSHA:
 		p.fail(failure(CodeContradictory, "", "the pull request's head is not the commit under judgement; it is read again"))
 	}

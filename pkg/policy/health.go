@@ -27,7 +27,7 @@ func (e *evaluation) ownerHealth(p *pullPlan, o Owner) {
 	case OwnerUser:
 		fact := e.s.Users[o.Name]
 		if fact.State == FactMissing {
-			e.wants.users[o.Name] = true
+			want(&e.wants.users, o.Name)
 		}
 		e.userHealth(p, o, fact)
 	case OwnerTeam:
@@ -38,10 +38,10 @@ func (e *evaluation) ownerHealth(p *pullPlan, o Owner) {
 		}
 		fact := e.s.Teams[key.String()]
 		if fact.State == FactMissing {
-			e.wants.teams[key] = true
+			want(&e.wants.teams, key)
 		}
 		if (fact.State == FactMissing || fact.State == FactPresent) && fact.Members == nil {
-			e.wants.sizes[key] = true
+			want(&e.wants.sizes, key)
 		}
 		e.teamHealth(p, o, fact)
 	}

@@ -180,7 +180,7 @@ func (j *judgement) excluded(c candidate) standing {
 	}
 	pusher := j.p.pull.LastPusher
 	if pusher.State == FactMissing {
-		j.e.wants.pushers[j.p.pull.Number] = true
+		want(&j.e.wants.pushers, j.p.pull.Number)
 	}
 	switch {
 	case pusher.State == FactPresent && pusher.Actor != nil && pusher.Actor.ID > 0:

@@ -130,6 +130,17 @@ func TestNeeds(t *testing.T) {
 			}
 		})
 	}
+	t.Run("what is satisfied already asks for nothing more", func(t *testing.T) {
+		t.Parallel()
+		s := facts(approves("bob"), approves("carol"))
+		delete(s.Memberships["acme/platform"], "bob")
+		mustApprove(t, s)
+		delete(s.Memberships["acme/platform"], "carol")
+		mustBlock(t, s, policy.CodeEvidenceUnknown)
+		if r := policy.Needs(s); len(r.Memberships) != 2 {
+			t.Errorf("needs %+v", r)
+		}
+	})
 	t.Run("a complete snapshot needs nothing", func(t *testing.T) {
 		t.Parallel()
 		if r := policy.Needs(facts(approves("alice"), approves("bob"))); !r.Empty() {

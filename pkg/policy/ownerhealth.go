@@ -43,7 +43,7 @@ func (r *RepositoryRules) Owners() []Owner {
 // teams is keyed by "org/slug" and users by login, both lower case; an owner
 // without an entry, and an address, is a finding of its own.
 func OwnersHealth(repo Repository, owners []Owner, teams map[string]TeamFact, users map[string]UserFact) []Finding {
-	e := &evaluation{s: &Snapshot{Repository: repo, Teams: teams, Users: users}, wants: newWantSet()}
+	e := &evaluation{s: &Snapshot{Repository: repo, Teams: teams, Users: users}, wants: &wantSet{}}
 	p := &pullPlan{}
 	for _, o := range owners {
 		if o.Kind == OwnerEmail {

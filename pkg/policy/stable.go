@@ -71,7 +71,7 @@ func (j *judgement) baseUnchangedSince(c candidate) standing {
 		}
 		return refuse(CodeStaleApproval, "the base branch was changed after %s approved; a new review is needed", c.login)
 	case FactMissing:
-		j.e.wants.baseChanges[j.p.pull.Number] = true
+		want(&j.e.wants.baseChanges, j.p.pull.Number)
 		fallthrough
 	default:
 		return unknownStanding("when the base branch was last changed could not be read")
@@ -88,7 +88,7 @@ func (j *judgement) olderContents(sha string) *contents {
 	case FactAbsent:
 		made = &contents{standing: refuse(CodeStaleApproval, "the approved commit is gone; a new review is needed")}
 	case FactMissing:
-		j.e.wants.olderHeads[OlderHeadKey{j.p.pull.Number, sha}] = true
+		want(&j.e.wants.olderHeads, OlderHeadKey{j.p.pull.Number, sha})
 		made = &contents{standing: unknownStanding("what the pull request changed at an older commit could not be read")}
 	default:
 		made = j.p.contentsOf(list)
@@ -103,7 +103,7 @@ func (j *judgement) olderContents(sha string) *contents {
 func (j *judgement) currentContents() *contents {
 	if j.p.current == nil {
 		if j.p.pull.Files.ContentState == FactMissing {
-			j.e.wants.fileContents[j.p.pull.Number] = true
+			want(&j.e.wants.fileContents, j.p.pull.Number)
 		}
 		j.p.current = j.p.contentsOf(j.p.pull.Files)
 	}

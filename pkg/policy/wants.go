@@ -22,11 +22,31 @@ type wantSet struct {
 	olderHeads   map[OlderHeadKey]bool
 }
 
-func newWantSet() *wantSet {
-	return &wantSet{
-		teams: map[TeamKey]bool{}, sizes: map[TeamKey]bool{}, members: map[MembershipKey]bool{},
-		users: map[string]bool{}, apps: map[string]bool{}, comments: map[int]bool{}, pushers: map[int]bool{},
-		baseChanges: map[int]bool{}, fileContents: map[int]bool{}, olderHeads: map[OlderHeadKey]bool{},
+// want notes one fact in one of the sets.
+func want[K comparable](set *map[K]bool, key K) {
+	if *set == nil {
+		*set = map[K]bool{}
+	}
+	(*set)[key] = true
+}
+
+// add takes over everything that another set wants.
+func (w *wantSet) add(other *wantSet) {
+	merge(&w.teams, other.teams)
+	merge(&w.sizes, other.sizes)
+	merge(&w.members, other.members)
+	merge(&w.users, other.users)
+	merge(&w.apps, other.apps)
+	merge(&w.comments, other.comments)
+	merge(&w.pushers, other.pushers)
+	merge(&w.baseChanges, other.baseChanges)
+	merge(&w.fileContents, other.fileContents)
+	merge(&w.olderHeads, other.olderHeads)
+}
+
+func merge[K comparable](into *map[K]bool, from map[K]bool) {
+	for key := range from {
+		want(into, key)
 	}
 }
 
