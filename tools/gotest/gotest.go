@@ -120,7 +120,10 @@ func (p *Printer) Line(line []byte) {
 	case "run":
 		p.begin(k)
 	case "output":
-		p.buffer(k).WriteString(e.Output)
+		// "=== RUN" and its kin are what -json adds; plain go test does not print them.
+		if e.Test == "" || !strings.HasPrefix(e.Output, "=== ") {
+			p.buffer(k).WriteString(e.Output)
+		}
 	case "build-output":
 		fmt.Fprint(p.w, e.Output)
 	case "pass", "fail", "skip":
@@ -170,7 +173,7 @@ func (p *Printer) endTest(k key, o Outcome) {
 func reason(output string) string {
 	for line := range strings.Lines(output) {
 		line = strings.TrimSpace(line)
-		if line != "" && !strings.HasPrefix(line, "===") && !strings.HasPrefix(line, "---") {
+		if line != "" && !strings.HasPrefix(line, "---") {
 			return ": " + line
 		}
 	}

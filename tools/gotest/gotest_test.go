@@ -35,6 +35,7 @@ const stream = `{"Action":"start","Package":"p/ok"}
 {"Action":"output","Package":"p/bad","Test":"TestGood","Output":"quiet\n"}
 {"Action":"pass","Package":"p/bad","Test":"TestGood"}
 {"Action":"run","Package":"p/bad","Test":"TestBad"}
+{"Action":"output","Package":"p/bad","Test":"TestBad","Output":"=== RUN   TestBad\n"}
 {"Action":"output","Package":"p/bad","Test":"TestBad","Output":"    b_test.go:3: got 1\n"}
 {"Action":"fail","Package":"p/bad","Test":"TestBad"}
 {"Action":"run","Package":"p/bad","Test":"TestHung"}
