@@ -204,6 +204,15 @@ func TestCodeownersEncoding(t *testing.T) {
 			t.Errorf("owners %q", got)
 		}
 	})
+	t.Run("empty lines count, and a line end is no part of the source", func(t *testing.T) {
+		t.Parallel()
+		for _, text := range []string{"\n\n!a\n", "\r\n\r\n!a\r\n", utf8BOM + "\n\r\n!a"} {
+			problems := ParseCodeowners("CODEOWNERS", []byte(text)).Problems()
+			if len(problems) != 1 || problems[0].Line != 3 || problems[0].Source != "!a" {
+				t.Errorf("problems of %q: %+v", text, problems)
+			}
+		}
+	})
 	t.Run("RG-324 names are compared by bytes, ? is one character", func(t *testing.T) {
 		t.Parallel()
 		c := parseLines("/日本語/ @jp", "/caf? @one", "/naïve.txt @i")
@@ -299,20 +308,21 @@ func TestCodeownersProblems(t *testing.T) {
 
 func TestCodeownersWarnings(t *testing.T) {
 	t.Parallel()
-	c := ParseCodeowners("CODEOWNERS", []byte(utf8BOM+strings.Join([]string{
-		"  @octo-org/core", "c#.md @x", "a\u200b @x", `src\main @x`, `a\ b\*\?\[c\] @x`,
-		"/same @x", "src/ @y", "same @y", `/\same`, "/s?me @x",
-	}, "\r\n")))
+	lines := strings.Join([]string{
+		"  @octo-org/core", "c#.md @x", "\u200bé @x", `src\main\* @x`, `a\ b\*\?\[c\] @x`,
+		"/same @x", "src/ @y", "same @y", `/\same`, "/s?me @x", `/a\1 @x`,
+	}, "\r\n")
+	c := ParseCodeowners("CODEOWNERS", []byte(utf8BOM+lines))
 	var got []string
 	for _, w := range c.Warnings() {
 		got = append(got, w.Kind+" "+w.String())
-		if w.Source == "" || strings.HasSuffix(w.Source, "\r") {
-			t.Errorf("source %q", w.Source)
+		if source := strings.Split(lines, "\r\n")[w.Line-1]; w.Source != source {
+			t.Errorf("source of line %d is %q, want %q", w.Line, w.Source, source)
 		}
 	}
 	want := []string{
 		"owner_as_pattern line 1, column 3: ", "hash_in_pattern line 2, column 1: ", "hidden_character line 3, column 1: ",
-		"plain_escape line 4, column 1: ", "shadowed_rule line 6, column 1: the rule never decides: line 9 ", "plain_escape line 9",
+		"plain_escape line 4, column 1: ", "shadowed_rule line 6, column 1: the rule never decides: line 9 ", "plain_escape line 9", "plain_escape line 11",
 	}
 	if len(got) != len(want) {
 		t.Fatalf("warnings %q", got)

@@ -114,7 +114,7 @@ func TestPatterns(t *testing.T) {
 func TestParseOwner(t *testing.T) {
 	t.Parallel()
 	valid := map[string]Owner{
-		"@alice": {OwnerUser, "alice"}, "@A-b-9": {OwnerUser, "a-b-9"}, "@9": {OwnerUser, "9"}, "@old-": {OwnerUser, "old-"},
+		"@alice": {OwnerUser, "alice"}, "@A-b-9": {OwnerUser, "a-b-9"}, "@9": {OwnerUser, "9"}, "@AZaz09": {OwnerUser, "azaz09"}, "!~9@a9.z0": {OwnerEmail, "!~9@a9.z0"}, "@old-": {OwnerUser, "old-"},
 		"@mona_acme": {OwnerUser, "mona_acme"}, "@Octo-Org/Team_y-2": {OwnerTeam, "octo-org/team_y-2"}, "@o/_t": {OwnerTeam, "o/_t"},
 		"a@b.co": {OwnerEmail, "a@b.co"}, "First.Last+tag@Sub.Example.co": {OwnerEmail, "first.last+tag@sub.example.co"},
 		"o'neil@example.com": {OwnerEmail, "o'neil@example.com"}, "a@xn--bcher-kva.example": {OwnerEmail, "a@xn--bcher-kva.example"},
