@@ -68,9 +68,12 @@ WITH fresh AS (
     SELECT @installation, @repository, @number, 1, @head, @base_ref, @state, @merged, @title, @author, @updated_at::timestamptz FROM fresh
     ON CONFLICT (installation_id, repository_id, number) DO UPDATE SET` + mergePullSet + `
     RETURNING p.generation, p.head_sha
+), was AS (
+    SELECT head_sha FROM pull WHERE installation_id = @installation AND repository_id = @repository AND number = @number
 ), touched AS (
-    -- The accepted head, the head that was left (P7), and the head the pull request is known to be at. Sorted: equal lock order.
-    SELECT sha FROM (SELECT @head::text AS sha UNION SELECT @before::text UNION SELECT head_sha FROM seen) AS shas, fresh
+    -- The accepted head, the head that was left (P7), and the head the pull request is known to be at; the one it was known to
+    -- be at before, too, because the event that told of the move may be lost. Sorted: equal lock order.
+    SELECT sha FROM (SELECT @head::text AS sha UNION SELECT @before::text UNION SELECT head_sha FROM seen UNION SELECT head_sha FROM was) AS shas, fresh
     WHERE sha <> '' ORDER BY sha
 ), heads AS (
     INSERT INTO head AS h (installation_id, repository_id, head_sha, lane, traceparent)

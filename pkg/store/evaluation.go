@@ -129,7 +129,7 @@ func evaluationRows(ctx context.Context, q querier, key HeadKey) ([]EvaluationRo
 		SELECT number, generation, authority_epoch, lane, recheck, attempts, delivery_id, reason, traceparent,
 			watermark_head, watermark_updated_at, watermark_review_id, watermark_review_state, requested_at
 		FROM evaluation WHERE installation_id = $1 AND repository_id = $2 AND head_sha = $3
-		ORDER BY lane, available_at, number LIMIT 1000`, key.Installation, key.Repository, key.SHA)
+		ORDER BY lane, available_at, number LIMIT $4`, key.Installation, key.Repository, key.SHA, MaxPullsOnHead)
 	if err != nil {
 		return nil, err
 	}

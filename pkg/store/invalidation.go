@@ -103,15 +103,18 @@ func (s *Store) ClaimInvalidation(ctx context.Context, holder string, ttl time.D
 	return inv, err
 }
 
-// SeenPulls lists the pull requests last seen on a head (P6), at most 1,000.
+// MaxPullsOnHead bounds the pull requests that one head's work takes up at once.
+const MaxPullsOnHead = 1000
+
+// SeenPulls lists the pull requests last seen on a head (P6), at most MaxPullsOnHead, the open ones first.
 func (s *Store) SeenPulls(ctx context.Context, key HeadKey) ([]SeenPull, error) {
 	const q = `
 		-- name: SeenPulls
 		SELECT p.number, p.state, p.merged FROM pull p
 		WHERE p.installation_id = $1 AND p.repository_id = $2 AND (p.head_sha = $3 OR EXISTS (
 			SELECT FROM evaluation e WHERE (e.installation_id, e.repository_id, e.number) = (p.installation_id, p.repository_id, p.number) AND e.head_sha = $3))
-		ORDER BY p.number LIMIT 1000`
-	seen, err := queryAll(ctx, s, q, []any{key.Installation, key.Repository, key.SHA}, pgx.RowToStructByPos[SeenPull])
+		ORDER BY p.state = 'closed', p.number LIMIT $4`
+	seen, err := queryAll(ctx, s, q, []any{key.Installation, key.Repository, key.SHA, MaxPullsOnHead}, pgx.RowToStructByPos[SeenPull])
 	if err != nil {
 		return nil, fmt.Errorf("list pull requests seen on %s: %w", key, err)
 	}
@@ -194,7 +197,12 @@ func queueCandidates(ctx context.Context, tx pgx.Tx, inv Invalidation, candidate
 		return nil
 	}
 	const q = `
--- name: QueueCandidates` + seenFacts + `
+-- name: QueueCandidates` + seenFacts + `, revoked AS (
+    INSERT INTO head AS h (installation_id, repository_id, head_sha, lane, traceparent)
+    SELECT DISTINCT @installation::bigint, @repository::bigint, was.head_sha, @lane::smallint, @traceparent::text
+    FROM was JOIN seen USING (number) WHERE was.head_sha <> seen.head_sha AND was.head_sha <> @head::text ORDER BY was.head_sha
+    ON CONFLICT (installation_id, repository_id, head_sha) DO UPDATE SET` + bumpHeadSet + `
+)
 INSERT INTO evaluation AS e (installation_id, repository_id, number, generation, head_sha, head_generation, authority_epoch,
     lane, delivery_id, reason, traceparent, watermark_head, watermark_updated_at)
 SELECT @installation::bigint, @repository::bigint, seen.number, seen.generation, seen.head_sha, @head_generation::bigint,

@@ -56,6 +56,15 @@ func KeepLease(ctx context.Context, ttl time.Duration, renew func(ctx context.Co
 	}
 }
 
+// LeaseError is err, unless the lease that KeepLease kept in held was lost: then err is only how that was noticed, a cancelled
+// request for example, and the answer is ErrLeaseLost or ErrSuperseded. Call it before stop. A nil err stays nil.
+func LeaseError(held context.Context, err error) error {
+	if cause := context.Cause(held); err != nil && !isLost(err) && isLost(cause) {
+		return fmt.Errorf("%w, noticed by: %w", cause, err)
+	}
+	return err
+}
+
 func keep(ctx context.Context, cancel context.CancelCauseFunc, ttl time.Duration, renew func(context.Context) error, done <-chan struct{}) {
 	margin := ttl / 10
 	trustedUntil := time.Now().Add(ttl - margin)

@@ -101,11 +101,16 @@ func lockPulls(ctx context.Context, tx pgx.Tx, key HeadKey, numbers []int32) err
 	return nil
 }
 
-// seenFacts upserts the pull requests of the facts; every statement that queues begins with it.
+// seenFacts upserts the pull requests of the facts; every statement that queues begins with it. was are the heads they were
+// known to be at: one that they have left is revoked by the same statement (P7), because the event that told of the move may
+// be lost.
 const seenFacts = `
 WITH fact AS (
     SELECT * FROM unnest(@numbers::integer[], @heads::text[], @bases::text[], @states::text[], @merged::boolean[], @titles::text[], @authors::text[], @updated::timestamptz[])
         AS f(number, head_sha, base_ref, state, merged, title, author_login, updated_at)
+), was AS (
+    SELECT p.number, p.head_sha FROM pull p JOIN fact ON fact.number = p.number
+    WHERE p.installation_id = @installation::bigint AND p.repository_id = @repository::bigint AND p.head_sha <> ''
 ), known_repository AS (
     INSERT INTO repository (installation_id, repository_id, full_name)
     SELECT @installation::bigint, @repository::bigint, @full_name::text
@@ -130,7 +135,7 @@ func queuePulls(ctx context.Context, tx pgx.Tx, w queueing, facts []PullFact) er
 -- name: QueuePulls` + seenFacts + `, heads AS (
     INSERT INTO head AS h (installation_id, repository_id, head_sha, lane, traceparent)
     SELECT @installation::bigint, @repository::bigint, head_sha, @lane::smallint, @traceparent::text
-    FROM (SELECT head_sha FROM seen UNION SELECT head_sha FROM fact) AS shas ORDER BY head_sha
+    FROM (SELECT head_sha FROM seen UNION SELECT head_sha FROM fact UNION SELECT head_sha FROM was) AS shas ORDER BY head_sha
     ON CONFLICT (installation_id, repository_id, head_sha) DO UPDATE SET` + bumpHeadSet + `
     RETURNING h.head_sha, h.generation
 )

@@ -87,7 +87,8 @@ func (s *Store) PruneDeliveries(ctx context.Context, age time.Duration, limit in
 
 // PruneHeads removes heads untouched for age whose newest generation is invalidated, that no evaluation and no open pull
 // request refers to and nobody holds (RG-406). A pruned head that returns starts at generation 1 with no run bound, and finds
-// its run on GitHub again. May run twice.
+// its run on GitHub again. A head that was ever decided stays as long as its decisions: they name its generations, which must
+// not be counted a second time (RG-114). May run twice.
 func (s *Store) PruneHeads(ctx context.Context, age time.Duration, limit int) (int, error) {
 	return s.prune(ctx, `
 		-- name: PruneHeads
@@ -98,6 +99,7 @@ func (s *Store) PruneHeads(ctx context.Context, age time.Duration, limit int) (i
 				AND NOT EXISTS (SELECT FROM evaluation e WHERE (e.installation_id, e.repository_id, e.head_sha) = (h.installation_id, h.repository_id, h.head_sha))
 				AND NOT EXISTS (SELECT FROM pull p WHERE (p.installation_id, p.repository_id, p.head_sha) = (h.installation_id, h.repository_id, h.head_sha) AND p.state = 'open')
 				AND NOT EXISTS (SELECT FROM delivery d WHERE (d.installation_id, d.repository_id, d.head_sha) = (h.installation_id, h.repository_id, h.head_sha))
+				AND NOT EXISTS (SELECT FROM decision d WHERE (d.installation_id, d.repository_id, d.head_sha) = (h.installation_id, h.repository_id, h.head_sha))
 			ORDER BY h.updated_at, h.installation_id, h.repository_id, h.head_sha LIMIT $2 FOR UPDATE SKIP LOCKED),
 		gone AS (DELETE FROM head h USING old WHERE (h.installation_id, h.repository_id, h.head_sha) = (old.installation_id, old.repository_id, old.head_sha) RETURNING 1)
 		SELECT count(*) FROM gone`, age, limit, "heads")
