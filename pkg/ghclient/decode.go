@@ -94,8 +94,8 @@ func (d *decoder) mapped(root node) bool {
 		return app == 0 || app == d.self.ID
 	case "repository": // RG-080
 		return d.event.Action != "edited" || root.at("changes").has("default_branch")
-	case "issue_comment":
-		return root.at("issue").has("pull_request")
+	case "issue_comment": // break-glass is asked for, confirmed and taken back by comments of a fixed form; all others decide nothing
+		return root.at("issue").has("pull_request") && (isCommand(root.at("comment").at("body")) || isCommand(root.at("changes").at("body").at("from")))
 	}
 	return true
 }
@@ -213,6 +213,13 @@ func (d *decoder) mergeGroup(root node) {
 		BaseRef: group.at("base_ref").text(),
 		Reason:  root.at("reason").optionalText(),
 	}
+}
+
+// CommandPrefix begins every comment that Countersign reads.
+const CommandPrefix = "/countersign "
+
+func isCommand(body node) bool {
+	return strings.HasPrefix(strings.TrimLeft(body.optionalText(), " \t\r\n"), CommandPrefix)
 }
 
 func (d *decoder) comment(root node) {

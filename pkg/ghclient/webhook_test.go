@@ -242,7 +242,18 @@ func TestDecodeEventReads(t *testing.T) {
 	})
 	t.Run("a comment on a pull request, and one on an issue", func(t *testing.T) {
 		t.Parallel()
-		comment := `"comment":{"id":77,"user":{"id":5,"login":"alice","type":"User"},"updated_at":"2026-01-02T03:04:06Z"}`
+		comment := `"comment":{"id":77,"body":"/countersign break-glass head=x","user":{"id":5,"login":"alice","type":"User"},"updated_at":"2026-01-02T03:04:06Z"}`
+		for body, mapped := range map[string]bool{"looks good": false, "see /countersign break-glass": false, "  /countersign confirm-break-glass x": true} {
+			e, err := decode(t, "issue_comment", object(`"action":"created"`, instJSON, repoJSON, `"issue":{"number":3,"state":"open","pull_request":{}}`, strings.Replace(comment, "/countersign break-glass head=x", body, 1)))
+			if err != nil || e.Mapped != mapped {
+				t.Errorf("comment %q: mapped %v, %v", body, e.Mapped, err)
+			}
+		}
+		edited, err := decode(t, "issue_comment", object(`"action":"edited"`, instJSON, repoJSON, `"issue":{"number":3,"state":"open","pull_request":{}}`,
+			strings.Replace(comment, "/countersign break-glass head=x", "never mind", 1), `"changes":{"body":{"from":"/countersign break-glass head=x"}}`))
+		if err != nil || !edited.Mapped {
+			t.Errorf("a command that was edited away: mapped %v, %v", edited.Mapped, err)
+		}
 		e, err := decode(t, "issue_comment", object(`"action":"created"`, instJSON, repoJSON, `"issue":{"number":3,"state":"open","pull_request":{}}`, comment))
 		if err != nil || !e.Mapped || e.Comment.Issue != 3 || !e.Comment.OnPull || e.Comment.Author.ID != 5 {
 			t.Errorf("got %+v, %v", e.Comment, err)

@@ -16,12 +16,30 @@ func (s *Server) accept(ctx context.Context, d *delivery) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	var err error
-	if d.work.Direct != nil {
-		d.accepted, err = s.store.AcceptDirect(ctx, envelope, *d.work.Direct)
-	} else {
+	switch {
+	case d.work.Direct == nil:
 		d.accepted, err = s.acceptAuthority(ctx, envelope, *d.work.Authority)
+	case d.work.Direct.Head == "":
+		err = s.acceptHeadless(ctx, d, envelope)
+	default:
+		d.accepted, err = s.store.AcceptDirect(ctx, envelope, *d.work.Direct)
 	}
 	return err
+}
+
+// acceptHeadless stores a trigger whose payload names no head. On a pull request never seen nothing was decided: the delivery
+// is acknowledged and not retained.
+func (s *Server) acceptHeadless(ctx context.Context, d *delivery, envelope store.Delivery) error {
+	accepted, known, err := s.store.AcceptKnownPull(ctx, envelope, *d.work.Direct)
+	if err != nil {
+		return err
+	}
+	if !known {
+		d.work = none(WhyUnseen)
+		return nil
+	}
+	d.accepted, d.work.Direct.Head = accepted, accepted.Head.SHA
+	return nil
 }
 
 // acceptAuthority waits for the publication guard no longer than the fast path may take (RG-162), the wait for the turn at

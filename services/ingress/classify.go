@@ -22,6 +22,7 @@ const (
 	WhyNoPolicy    Why = "push leaves the organization's policy alone"
 	WhyRepository  Why = "change of the repository decides nothing"
 	WhyRemoved     Why = "only ordinary repositories were removed"
+	WhyUnseen      Why = "comment is on a pull request never seen"
 )
 
 // actionReEvaluate is the identifier of the button on a completed check (RG-054, RG-300).
@@ -52,6 +53,8 @@ func Classify(e ghclient.Event) Work {
 		return pullWork(e)
 	case "check_run":
 		return checkRunWork(e)
+	case "issue_comment":
+		return commentWork(e)
 	case "push":
 		return pushWork(e)
 	case "label", "member", "team_add":
@@ -112,6 +115,18 @@ func checkRunWork(e ghclient.Event) Work {
 	// The payload does not say; a pull request already seen keeps what was seen of it, because this carries no time (P5).
 	w.State = "open"
 	return Work{Direct: w}
+}
+
+// commentWork is break-glass: a comment of the fixed form, an edit of one or its deletion. The payload names no head; the pull
+// request's last seen one is revoked (store.AcceptKnownPull). DecodeEvent maps no other comment.
+func commentWork(e ghclient.Event) Work {
+	switch {
+	case e.OrgPolicy:
+		return none(WhyOrgPolicy)
+	case e.Comment.State == "closed":
+		return none(WhyClosed)
+	}
+	return Work{Direct: direct(e, e.Comment.Issue, "")}
 }
 
 func direct(e ghclient.Event, number int, head string) *store.DirectWork {

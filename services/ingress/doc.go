@@ -34,5 +34,5 @@
 //
 // # What is not built yet
 //
-// merge_group is acknowledged without work and counted as not_built (D6); a comment on a pull request creates no work.
+// merge_group is acknowledged without work and counted as not_built (D6); of comments, only break-glass commands create work.
 package ingress

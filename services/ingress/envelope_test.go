@@ -3,6 +3,7 @@ package ingress
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -494,6 +495,20 @@ func TestStoreErrors(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a sender who leaves after the body arrived does not take the delivery with him", func(t *testing.T) {
+		t.Parallel()
+		ctx, leave := context.WithCancel(t.Context())
+		st := leaving{&fakeStore{}, leave}
+		s, err := New(Deps{Store: st, Bus: offline(), Config: testConfig()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, request(t, Route, "d1", "pull_request", encode(t, pullRequest("opened", 7, headA, "open"))).WithContext(ctx))
+		if ctx.Err() == nil || w.Code != http.StatusAccepted || st.stored() != 1 {
+			t.Errorf("left: %v, status %d, stored %d", ctx.Err(), w.Code, st.stored())
+		}
+	})
 	t.Run("a panic is 500, one line, and not the end", func(t *testing.T) {
 		t.Parallel()
 		b := start(t, panicking{&fakeStore{}}, offline(), nil)

@@ -250,6 +250,17 @@ func TestNudges(t *testing.T) {
 			t.Errorf("wakes (-want +got):\n%s", diff)
 		}
 	})
+	t.Run("a duplicate wakes somebody only while its generation waits", func(t *testing.T) {
+		t.Parallel()
+		bus := &recorder{}
+		b := start(t, &fakeStore{}, bus, nil)
+		for _, accepted := range []store.Acceptance{{}, {Pending: true}} {
+			b.server.announce(t.Context(), &delivery{work: wantDirect("pull_request.opened"), accepted: accepted})
+		}
+		if len(bus.wakes) != 1 {
+			t.Errorf("woke %d times, want once", len(bus.wakes))
+		}
+	})
 	t.Run("I7 a lost nudge changes no answer", func(t *testing.T) {
 		t.Parallel()
 		bus := &recorder{err: errors.New("nats: timeout")}

@@ -22,6 +22,20 @@ func (panicking) AcceptDirect(context.Context, store.Delivery, store.DirectWork)
 	panic("a bug")
 }
 
+// leaving is a store that takes so long that the sender leaves, and fails like a database when its context ends.
+type leaving struct {
+	*fakeStore
+	leave context.CancelFunc
+}
+
+func (l leaving) AcceptDirect(ctx context.Context, d store.Delivery, w store.DirectWork) (store.Acceptance, error) {
+	l.leave()
+	if ctx.Err() != nil {
+		return store.Acceptance{}, ctx.Err()
+	}
+	return l.fakeStore.AcceptDirect(ctx, d, w)
+}
+
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	t.Run("requests above the rate are 429, before anything of them is read", func(t *testing.T) {

@@ -56,8 +56,8 @@ func Run(ctx context.Context, rt *daemon.Runtime, cfg Config) error {
 	})
 }
 
-// serve answers on ln until ctx ends, then drains. It owns ln. Requests outlive ctx by the drain: one whose rows are being
-// committed is answered.
+// serve answers on ln until ctx ends, then drains. It owns ln. A request's context is not a child of ctx, so that requests
+// outlive it by the drain: one whose rows are being committed is answered.
 func serve(ctx context.Context, ln net.Listener, handler http.Handler, log *slog.Logger, drain time.Duration) error {
 	server := &http.Server{
 		Handler:           handler,
@@ -67,8 +67,7 @@ func serve(ctx context.Context, ln net.Listener, handler http.Handler, log *slog
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaders,
 		// net/http's own complaints are about strangers' bytes; no access log is kept (RG-478).
-		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(ln) }()

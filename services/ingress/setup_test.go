@@ -322,6 +322,11 @@ func (f *fakeStore) AcceptDirect(_ context.Context, d store.Delivery, w store.Di
 	return store.Acceptance{New: true, Head: store.HeadKey{Installation: w.Installation, Repository: w.Repository, SHA: w.Head}, HeadGeneration: 1, Pending: true}, nil
 }
 
+func (f *fakeStore) AcceptKnownPull(ctx context.Context, d store.Delivery, w store.DirectWork) (store.Acceptance, bool, error) {
+	a, err := f.AcceptDirect(ctx, d, w)
+	return a, err == nil, err
+}
+
 func (f *fakeStore) AcceptAuthority(_ context.Context, d store.Delivery, w store.AuthorityWork, wait time.Duration) (store.Acceptance, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
