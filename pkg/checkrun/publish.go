@@ -42,7 +42,7 @@ func (m *Manager) Publish(ctx context.Context, gh GitHub, s *store.Store, p Publ
 	if err := guard.Fences(ctx, p.Evaluation, head.RunID, p.BaseRefs, 0); err != nil {
 		return 0, err
 	}
-	if err := p.FinalRead(ctx); err != nil {
+	if err := t.finalRead(ctx, p); err != nil {
 		return 0, err
 	}
 	id, err := guard.RecordIntent(ctx, p.Evaluation, p.Decision, p.BaseRefs)
@@ -53,6 +53,13 @@ func (m *Manager) Publish(ctx context.Context, gh GitHub, s *store.Store, p Publ
 		return 0, t.undo(ctx, p, id, answered, err)
 	}
 	return id, nil
+}
+
+// finalRead is bounded as a write is: authority events wait for this guard, and are refused when it is held too long (P10, RG-161).
+func (t *target) finalRead(ctx context.Context, p Publication) error {
+	ctx, cancel := context.WithTimeout(ctx, t.m.cfg.WriteTimeout)
+	defer cancel()
+	return p.FinalRead(ctx)
 }
 
 // writeAndConfirm is bounded below the guard's wait (P10). answered says that GitHub answered the write, so that nothing of

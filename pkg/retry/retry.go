@@ -5,6 +5,7 @@
 package retry
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -20,7 +21,7 @@ const (
 	Completed   Result = "completed"
 	Superseded  Result = "superseded"   // somebody newer has it: write nothing (RG-277)
 	RateLimited Result = "rate_limited" // GitHub said when to come back; no attempt is spent (RG-197, RG-270)
-	Deferred    Result = "deferred"     // something else must happen first: pending authority (RG-273), a replica that lags (P5)
+	Deferred    Result = "deferred"     // something else must happen first: pending authority (RG-273), a replica that lags (P5), a stop
 	Parked      Result = "parked"       // the target cannot be reached: long backoff, woken by a new event (P14, RG-228)
 	Failed      Result = "failed"       // bounded exponential backoff, for ever (RG-196, RG-269)
 )
@@ -46,6 +47,9 @@ func Of(err error, attempts int, ceiling time.Duration) Disposition {
 		return Disposition{Result: Completed}
 	case errors.Is(err, store.ErrSuperseded), errors.Is(err, store.ErrLeaseLost):
 		return Disposition{Result: Superseded}
+	case errors.Is(err, context.Canceled):
+		// The process stops, and the row is as good as it was: whoever takes over need not wait.
+		return Disposition{Result: Deferred, After: time.Second}
 	case errors.As(err, &limit):
 		return Disposition{Result: RateLimited, After: limit.After}
 	case errors.Is(err, ghclient.ErrRateLimited):

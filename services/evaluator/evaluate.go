@@ -1,9 +1,11 @@
 package evaluator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/countersign/countersign/pkg/checkrun"
@@ -34,6 +36,7 @@ type outcome struct {
 var (
 	errAuthorityPending = errors.New("authority work is pending for this head")
 	errLagging          = errors.New("github answers older than the trigger promised")
+	errTooManyPulls     = fmt.Errorf("%d or more open pull requests share this head: close some of them", store.MaxPullsOnHead)
 )
 
 // evaluate is the story of one claimed head. Each step either ends it or leads to the next; an error leaves the work to be
@@ -55,6 +58,9 @@ func (w *Worker) evaluate(ctx context.Context, ev store.Evaluation) (outcome, er
 			return w.unmanaged(ctx, ev, err)
 		}
 	}
+	if pending, err := w.Store.AuthorityPending(ctx, ev.Head, nil); err != nil || pending {
+		return outcome{did: didNotReach}, cmp.Or(err, errAuthorityPending) // nothing could be published: do not collect (RG-225)
+	}
 	evidence, err := w.collect(ctx, gh, repo, ev)
 	if err != nil {
 		return outcome{did: didNotReach}, err
@@ -63,6 +69,9 @@ func (w *Worker) evaluate(ctx context.Context, ev store.Evaluation) (outcome, er
 		return w.advance(ctx, ev, evidence.moved)
 	}
 	if len(evidence.snapshot.Pulls) == 0 {
+		if ev.Published() && len(evidence.closed) > 0 {
+			return w.advance(ctx, ev, evidence.closed) // a close nobody told us of: the invalidator revokes or keeps (P7)
+		}
 		return w.complete(ctx, ev, outcome{did: didNothing}, nil) // the invalidator has ended the run (RG-279)
 	}
 	verdict := policy.Evaluate(evidence.snapshot)
@@ -118,9 +127,14 @@ func anyRecheck(ev store.Evaluation) bool {
 }
 
 // firstRun makes sure that a proved unfinished run exists before any mutable evidence is read (RG-240), where the invalidator
-// found none: only the first evaluation of a head comes here (P3). managed is false where there is neither a run nor a policy
-// file at the base of any pull request on the head (RG-241).
+// proved none: on the first evaluation of a head (P3), and where every pull request on it was merged. The latter keeps its
+// result, so nothing is written unless one is open (D13). managed is false where nothing is open, and where there is neither a
+// run nor a policy file at the base of any pull request on the head (RG-241).
 func (w *Worker) firstRun(ctx context.Context, gh GitHub, repo ghclient.Repo, ev *store.Evaluation) (managed bool, err error) {
+	bases, err := openBases(ctx, gh, repo, *ev)
+	if err != nil || len(bases) == 0 {
+		return false, err
+	}
 	guard, err := w.Store.AcquireGuard(ctx, ev.Head, w.Checks.GuardWait())
 	if err != nil {
 		return false, err
@@ -130,7 +144,7 @@ func (w *Worker) firstRun(ctx context.Context, gh GitHub, repo ghclient.Repo, ev
 	proof, err := w.Checks.Reset(ctx, gh, guard, checkrun.ResetRequest{
 		Repo: repo, Generation: ev.Generation, Texts: checkrun.Texts{Title: texts.Title, Summary: texts.Summary},
 		Hold:   func(ctx context.Context) error { return guard.HoldsEvaluation(ctx, *ev) },
-		Create: func(ctx context.Context) (bool, error) { return w.anyPolicy(ctx, gh, repo, *ev) },
+		Create: func(ctx context.Context) (bool, error) { return anyPolicy(ctx, gh, repo, bases) },
 	})
 	if err != nil || proof == checkrun.ProofNone {
 		return false, err
@@ -140,18 +154,27 @@ func (w *Worker) firstRun(ctx context.Context, gh GitHub, repo ghclient.Repo, ev
 	return true, err
 }
 
-// anyPolicy reports whether an open pull request on this head has a policy file at its base.
-func (w *Worker) anyPolicy(ctx context.Context, gh GitHub, repo ghclient.Repo, ev store.Evaluation) (bool, error) {
+// openBases are the base refs of the queued pull requests that are open on this head now.
+func openBases(ctx context.Context, gh GitHub, repo ghclient.Repo, ev store.Evaluation) ([]string, error) {
+	var bases []string
 	for _, row := range ev.Rows {
 		pull, err := gh.Pull(ctx, repo, row.Number)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
-		if pull.State != "open" || pull.HeadSHA != string(ev.Head.SHA) {
-			continue
+		if pull.State == "open" && pull.HeadSHA == string(ev.Head.SHA) {
+			bases = append(bases, pull.BaseRef)
 		}
+	}
+	slices.Sort(bases)
+	return slices.Compact(bases), nil
+}
+
+// anyPolicy reports whether one of the base refs has a policy file.
+func anyPolicy(ctx context.Context, gh GitHub, repo ghclient.Repo, bases []string) (bool, error) {
+	for _, base := range bases {
 		for _, path := range []string{policy.PolicyPath, policy.FallbackPolicyPath} {
-			_, err := gh.File(ctx, repo, pull.BaseRef, path)
+			_, err := gh.File(ctx, repo, base, path)
 			if err == nil {
 				return true, nil
 			}
@@ -228,13 +251,15 @@ func (w *Worker) publish(ctx context.Context, gh GitHub, repo ghclient.Repo, ev 
 }
 
 // requeueUncertain looks at what a failed publication left: with its intent gone, the same generation is simply tried again;
-// with an intent that stands, the head goes back to the invalidator, which replaces the run.
+// with an intent that stands, the head goes back to the invalidator, which replaces the run. So it does where the database
+// confirmed and its answer was lost: the run was set back, and the row would call it published.
 func (w *Worker) requeueUncertain(ctx context.Context, ev store.Evaluation, cause error) (outcome, error) {
 	out := outcome{did: didNotReach}
 	shielded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	head, err := w.Store.GetHead(shielded, ev.Head)
-	if err == nil && head.Publication == store.PublicationIntended && head.Generation == ev.Generation {
+	stands := head.Publication == store.PublicationIntended || head.PublishedGeneration == ev.Generation
+	if err == nil && stands && head.Generation == ev.Generation {
 		if requeueErr := w.requeue(shielded, ev, "publication.uncertain"); requeueErr == nil {
 			out.did = didRequeue
 		}

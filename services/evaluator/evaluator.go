@@ -145,13 +145,20 @@ func (w *Worker) Step(ctx context.Context, via nudge.Via) (did bool, err error) 
 	ctx, span := w.Tracer.Start(daemon.WithTraceparent(ctx, ev.Rows[0].Traceparent), "evaluate")
 	defer span.End()
 	started := time.Now()
+	outcome, err := w.evaluateHeld(ctx, ev)
+	w.settle(ctx, ev, outcome, via, started, err)
+	return true, nil
+}
+
+// evaluateHeld keeps the lease while it evaluates, and no longer: a panic must not leave a renewal behind, or nobody could
+// ever claim the head again.
+func (w *Worker) evaluateHeld(ctx context.Context, ev store.Evaluation) (outcome, error) {
 	held, stop := store.KeepLease(ctx, w.Config.Worker.Lease, func(ctx context.Context) error {
 		return w.Store.RenewEvaluation(ctx, ev, w.Config.Worker.Lease)
 	})
-	outcome, err := w.evaluate(held, ev)
-	stop()
-	w.settle(ctx, ev, outcome, via, started, err)
-	return true, nil
+	defer stop()
+	out, err := w.evaluate(held, ev)
+	return out, store.LeaseError(held, err)
 }
 
 // settle frees what an unfinished evaluation held, and says in one line what it came to.
@@ -184,15 +191,18 @@ func (w *Worker) settle(ctx context.Context, ev store.Evaluation, out outcome, v
 	w.Log.Log(ctx, level, "evaluation ended", attrs...)
 }
 
-// disposition is retry.Of, with the two waits that spend no attempt: pending authority (RG-273) and a read that lags (P5).
+// disposition is retry.Of, with the two waits that spend no attempt: authority that is pending, or began meanwhile (RG-273),
+// and a read that lags (P5). What has lagged for long is asked for less often: it may never appear.
 func (w *Worker) disposition(ev store.Evaluation, err error) retry.Disposition {
 	poll := w.Config.Worker.Poll
 	var fence *store.FenceError
 	switch {
-	case errors.Is(err, errAuthorityPending), errors.As(err, &fence) && fence.Fence == store.FenceAuthorityPending:
+	case errors.Is(err, errAuthorityPending),
+		errors.As(err, &fence) && (fence.Fence == store.FenceAuthorityPending || fence.Fence == store.FenceEpoch):
 		return retry.Disposition{Result: retry.Deferred, After: max(5*time.Second, 10*poll)}
 	case errors.Is(err, errLagging):
-		return retry.Disposition{Result: retry.Deferred, After: max(time.Second, 2*poll)}
+		waited := ev.ClaimedAt.Sub(ev.Rows[0].RequestedAt) / 4
+		return retry.Disposition{Result: retry.Deferred, After: max(time.Second, 2*poll, min(waited, w.Config.Worker.RetryMax))}
 	}
 	return retry.Of(err, ev.Rows[0].Attempts, w.Config.Worker.RetryMax)
 }

@@ -1,10 +1,12 @@
 package evaluator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -21,6 +23,7 @@ type evidence struct {
 	pulls    []ghclient.Pull // as they were when the snapshot was made
 	rulesRef map[int]string  // the commit each pull request's rules were read at
 	moved    []store.PullFact
+	closed   []store.PullFact // rows whose pull request is closed by now
 	htmlURL  string
 }
 
@@ -46,6 +49,9 @@ func (w *Worker) collect(ctx context.Context, gh GitHub, repo ghclient.Repo, ev 
 	if err != nil {
 		return evidence{}, err
 	}
+	if truncated(seen, ev.Rows) {
+		return evidence{}, errTooManyPulls
+	}
 	c := &collector{w: w, gh: gh, repo: repo, ev: ev, evidence: evidence{rulesRef: map[int]string{}}, members: map[string]map[string]bool{}}
 	c.snapshot = policy.Snapshot{
 		Version: policy.SnapshotVersion, Now: ev.ClaimedAt.UTC(), HeadSHA: string(ev.Head.SHA), Settings: w.Config.settings(),
@@ -59,10 +65,26 @@ func (w *Worker) collect(ctx context.Context, gh GitHub, repo ghclient.Repo, ev 
 	if len(c.moved) > 0 || len(c.snapshot.Pulls) == 0 {
 		return c.evidence, nil
 	}
+	// A cheap look before the many reads of facts: the fences would refuse what they led to (RG-225).
+	if pending, err := w.Store.AuthorityPending(ctx, ev.Head, c.baseRefs()); err != nil || pending {
+		return evidence{}, cmp.Or(err, errAuthorityPending)
+	}
 	if err := c.readFacts(ctx); err != nil {
 		return evidence{}, err
 	}
 	return c.evidence, nil
+}
+
+// truncated reports whether the store may know of more open pull requests on the head than it gave: a conjunction over a part
+// of them is no evidence (P4, I6).
+func truncated(seen []store.SeenPull, rows []store.EvaluationRow) bool {
+	open := 0
+	for _, p := range seen {
+		if p.State == "open" {
+			open++
+		}
+	}
+	return open >= store.MaxPullsOnHead || len(rows) >= store.MaxPullsOnHead
 }
 
 // collector fills one evidence; its methods lock mu where they run side by side.
@@ -143,13 +165,10 @@ func (c *collector) readPull(ctx context.Context, number int) error {
 	}
 	switch {
 	case e.Pull.State != "open":
+		c.note(&c.closed, e.Pull)
 		return nil
 	case e.Pull.HeadSHA != string(c.ev.Head.SHA):
-		if c.isRow(number) {
-			c.mu.Lock()
-			c.moved = append(c.moved, factOf(e.Pull))
-			c.mu.Unlock()
-		}
+		c.note(&c.moved, e.Pull)
 		return nil
 	}
 	files, err := c.gh.ChangedFiles(ctx, c.repo, number, e.Pull.ChangedFiles)
@@ -157,6 +176,16 @@ func (c *collector) readPull(ctx context.Context, number int) error {
 		return fmt.Errorf("list files of pull request %d: %w", number, err)
 	}
 	return c.add(e, files)
+}
+
+// note keeps what a row's pull request is now, where it no longer is open on this head.
+func (c *collector) note(list *[]store.PullFact, p ghclient.Pull) {
+	if !c.isRow(p.Number) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*list = append(*list, factOf(p))
 }
 
 func (c *collector) row(number int) (store.EvaluationRow, bool) {
@@ -185,7 +214,8 @@ func lagsReview(mark store.Watermark, e ghclient.Evidence) bool {
 	}
 	for _, r := range e.Reviews {
 		if r.ID == mark.ReviewID {
-			return mark.ReviewState == "dismissed" && r.State != "DISMISSED"
+			// Webhooks spell states in lower case, ingress stores them as GitHub's API does.
+			return strings.EqualFold(mark.ReviewState, "DISMISSED") && !strings.EqualFold(r.State, "DISMISSED")
 		}
 	}
 	return true
