@@ -156,7 +156,12 @@ func hasError(findings []Finding) bool {
 
 func (v *Verdict) nextStep() string {
 	if v.Conclusion.Approved() {
-		return "nothing: every required approval is there"
+		for i := range v.Pulls {
+			if b := v.Pulls[i].BreakGlass; b != nil && b.Active && b.ExpiresAt.Equal(*v.NextDue) {
+				return nothingNext(b)
+			}
+		}
+		return nothingNext(nil)
 	}
 	for _, f := range v.Findings {
 		if f.Severity == SeverityError {

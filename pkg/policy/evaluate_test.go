@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,14 +29,35 @@ func decide(t *testing.T, rows []decision) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			if row.approved {
-				mustApprove(t, row.snapshot, row.codes...)
+				onlyCodes(t, mustApprove(t, row.snapshot, row.codes...), row.codes)
 				return
 			}
 			v := mustBlock(t, row.snapshot, row.codes...)
 			if v.NextStep == "" {
 				t.Error("a blocked verdict says no next step")
 			}
+			onlyCodes(t, v, row.codes)
 		})
+	}
+}
+
+// onlyCodes: a row without codes means a plain approval, or a plain lack of
+// one; with codes, there is no other reason.
+func onlyCodes(t *testing.T, v policy.Verdict, codes []policy.Code) {
+	t.Helper()
+	outcome := policy.CodeMissingApproval
+	if v.Conclusion.Approved() {
+		outcome = policy.CodeApproved
+	} else if len(codes) == 0 && !v.MissingOnly {
+		t.Errorf("blocked by more than a missing approval: %v", v.Codes)
+	}
+	for _, code := range v.Codes {
+		if code != outcome && !slices.Contains(codes, code) {
+			t.Errorf("code %s was not expected in %v: %s", code, v.Codes, v.NextStep)
+		}
+	}
+	if len(codes) == 0 && !slices.Equal(v.Codes, []policy.Code{outcome}) {
+		t.Errorf("codes %v, want %s alone", v.Codes, outcome)
 	}
 }
 
@@ -116,7 +138,7 @@ func TestReviews(t *testing.T) {
 		})), true, nil},
 		{"RG-006 RG-331 an approval of an older commit is ignored with a warning", facts(review("bob", "APPROVED", oldSHA)), false, codes(policy.CodeStaleApproval)},
 		{"RG-331 a stale approval does not spoil a fresh one", facts(review("bob", "APPROVED", oldSHA), approves("carol")), true, codes(policy.CodeStaleApproval)},
-		{"RG-331 the latest opinion decides before its commit is looked at", facts(approves("bob"), review("bob", "APPROVED", oldSHA)), false, nil},
+		{"RG-331 the latest opinion decides before its commit is looked at", facts(approves("bob"), review("bob", "APPROVED", oldSHA)), false, codes(policy.CodeStaleApproval)},
 		{"RG-332 an unknown review state", broken(func(r *policy.Review) { r.State = "LGTM" }), false, codes(policy.CodeMalformedEvidence)},
 		{"RG-332 a review without its author", broken(func(r *policy.Review) { r.Author = nil }), false, codes(policy.CodeMalformedEvidence)},
 		{"RG-332 a review without its author's id", broken(func(r *policy.Review) { r.Author.ID = 0 }), false, codes(policy.CodeMalformedEvidence)},
@@ -252,7 +274,7 @@ for_owners = ["@alice"]
 		{"RG-338 an unenrolled bot", app("mallory[bot]")(pullMod(func(p *policy.PullRequest) { p.Reviews.Items[0].Author.ID = 66 })), false, nil},
 		{"RG-338 RG-339 another id under the App's login", renovate(pullMod(func(p *policy.PullRequest) { p.Reviews.Items[0].Author.ID = 66 })), false, codes(policy.CodeAppIdentityMismatch)},
 		{"RG-338 RG-339 the App's id under another login", renovate(pullMod(func(p *policy.PullRequest) { p.Reviews.Items[0].Author.Login = "other[bot]" })), false, codes(policy.CodeAppIdentityMismatch)},
-		{"RG-338 a user with the App's id and login", renovate(pullMod(func(p *policy.PullRequest) { p.Reviews.Items[0].Author.Type = "User" })), false, nil},
+		{"RG-338 a user with the App's id and login", renovate(pullMod(func(p *policy.PullRequest) { p.Reviews.Items[0].Author.Type = "User" })), false, codes(policy.CodeEvidenceUnknown)},
 		{"RG-338 RG-339 GitHub's account has another id", renovate(identity(func(a *policy.AppFact) { a.ID = 5 })), false, codes(policy.CodeAppIdentityMismatch)},
 		{"RG-338 RG-339 GitHub's account has another login", renovate(identity(func(a *policy.AppFact) { a.Login = "x[bot]" })), false, codes(policy.CodeAppIdentityMismatch)},
 		{"RG-338 RG-339 GitHub's account is a user", renovate(identity(func(a *policy.AppFact) { a.Type = "User" })), false, codes(policy.CodeAppIdentityMismatch)},
@@ -299,7 +321,7 @@ func TestBuiltInProtection(t *testing.T) {
 	railed := orgPolicy[:strings.Index(orgPolicy, "[guardrails]")] + "[guardrails]\nnon_delegable_paths = [\"/.github/**\"]\n"
 	decide(t, []decision{
 		{"RG-345 another path is open", facts(own, withPolicy(anywhere), files("stampbot.toml.md"), approves("renovate[bot]")), true, nil},
-		{"RG-346 organisation guardrails stay", facts(own, withPolicy(anywhere), files("prod/x"), approves("renovate[bot]"), insecure), false, nil},
+		{"RG-346 organisation guardrails stay", facts(own, withPolicy(anywhere), files("prod/x"), approves("renovate[bot]"), insecure), false, codes(policy.CodeInsecureChanges)},
 		{"RG-347 the policy file itself, and only it", facts(own, withPolicy(open), files(".github/countersign.toml"), approves("renovate[bot]")), true, nil},
 		{"RG-347 not the other policy path", facts(own, withPolicy(open), files(".github/extra-codeowners.toml"), approves("renovate[bot]")), false, nil},
 		{"RG-347 not workflows", facts(own, withPolicy(open), files(".github/workflows/x.yml"), approves("renovate[bot]")), false, nil},
@@ -327,6 +349,29 @@ func TestCodeownersFacts(t *testing.T) {
 		{"RG-322 over 3 MiB", facts(withCodeowners(strings.Repeat("# padding, nothing but padding, forty bytes\n", 80_000)+codeowners), approves("bob")), false, codes(policy.CodeCodeownersTooLarge)},
 		{"RG-324 matching is case-sensitive", facts(files("SRC/a.go")), true, nil},
 		{"RG-320 an escaped space", facts(withCodeowners("/src/my\\ file.go @acme/docs # a comment\n"), files("src/my file.go"), approves("dave")), true, nil},
+	})
+	t.Run("RG-317 the report names line, kind and suggestion once", func(t *testing.T) {
+		t.Parallel()
+		for message, e := range map[string]policy.CodeownersError{
+			"GitHub rejects line 3 of .github/CODEOWNERS: Unknown owner: Unknown owner on line 3: make sure @x exists": {Line: 3, Kind: "Unknown owner", Message: "Unknown owner on line 3: make sure @x exists\n\n  x\n  ^", Suggestion: "make sure @x exists"},
+			"GitHub rejects line 4 of .github/CODEOWNERS: Invalid pattern: escape it":                                  {Line: 4, Kind: "Invalid pattern", Suggestion: "escape it"},
+			"GitHub rejects line 5 of .github/CODEOWNERS: Invalid owner":                                               {Line: 5, Kind: "Invalid owner"},
+		} {
+			v := mustBlock(t, facts(withBase(func(b *policy.Base) { b.CodeownersErrors.Items = []policy.CodeownersError{e} })))
+			if got := v.Pulls[0].Findings[0]; got.Message != message || got.Line != e.Line {
+				t.Errorf("line %d\n got %s\nwant %s", got.Line, got.Message, message)
+			}
+		}
+	})
+	t.Run("RG-318 a long list of problems is counted, not cut silently", func(t *testing.T) {
+		t.Parallel()
+		v := mustBlock(t, facts(withCodeowners(strings.Repeat("!x @alice\n", 21))))
+		if n := len(v.Pulls[0].Findings); n != 21 {
+			t.Errorf("%d findings, want 20 and a count", n)
+		}
+		if v = mustBlock(t, facts(withCodeowners(strings.Repeat("!x @alice\n", 25)))); !strings.Contains(fmt.Sprint(v.Pulls[0].Findings), "5 lines more that cannot be used") {
+			t.Errorf("findings %v", v.Pulls[0].Findings)
+		}
 	})
 	t.Run("RG-318 all malformed lines are reported", func(t *testing.T) {
 		t.Parallel()
@@ -421,6 +466,9 @@ func TestPolicyFacts(t *testing.T) {
 		return func(s *policy.Snapshot) { mod(&s.OrganizationPolicy) }
 	}
 	present := policy.FileFact{State: policy.FactPresent, Text: repoPolicy}
+	userAccount := func(s *policy.Snapshot) {
+		s.Repository.OwnerType, s.OrganizationPolicy = "User", policy.OrganizationPolicy{Repository: policy.FactAbsent}
+	}
 	absent, unknown := policy.FileFact{State: policy.FactAbsent}, policy.FileFact{State: policy.FactUnknown}
 	decide(t, []decision{
 		{"RG-370 the policy path", facts(base(present, absent), approves("bob")), true, nil},
@@ -432,6 +480,14 @@ func TestPolicyFacts(t *testing.T) {
 		{"RG-354 a removed policy", facts(base(absent, absent), approves("bob")), false, codes(policy.CodeRepositoryPolicyDisabled)},
 		{"RG-376 a broken policy", facts(withRawPolicy("schema_version = 1\n"), approves("bob")), false, codes(policy.CodeInvalidPolicy)},
 		{"RG-356 the organisation's repository is not in the installation", facts(org(func(o *policy.OrganizationPolicy) { o.Repository = policy.FactAbsent }), approves("bob")), false, codes(policy.CodeOrganizationPolicyRepositoryGone)},
+		{"RG-354 a disabled policy is the only reason it gives", facts(withRawPolicy("schema_version = 1\nenabled = false\n"), withCodeowners("!\n")), false, codes(policy.CodeRepositoryPolicyDisabled)},
+		{"RG-354 so is a removed one", facts(base(absent, absent), withCodeowners("!\n")), false, codes(policy.CodeRepositoryPolicyDisabled)},
+		{"a user account needs no policy repository", facts(userAccount, approves("alice")), true, nil},
+		{"a user account's policy repository counts where there is one", facts(userAccount, org(func(o *policy.OrganizationPolicy) {
+			o.Repository, o.FallbackPolicy = policy.FactPresent, absent
+			o.Policy = policy.FileFact{State: policy.FactPresent, Text: "x"}
+		}), approves("alice")), false, codes(policy.CodeInvalidPolicy)},
+		{"RG-005 a user account's policy repository that could not be read", facts(userAccount, org(func(o *policy.OrganizationPolicy) { o.Repository = policy.FactUnknown }), approves("alice")), false, codes(policy.CodeEvidenceUnknown)},
 		{"RG-356 accessible without a file is an empty policy", facts(org(func(o *policy.OrganizationPolicy) { o.Policy = absent }), approves("bob")), true, nil},
 		{"RG-005 an unknown organisation repository", facts(org(func(o *policy.OrganizationPolicy) { o.Repository = policy.FactUnknown }), approves("bob")), false, codes(policy.CodeEvidenceUnknown)},
 		{"RG-005 an unknown organisation policy", facts(org(func(o *policy.OrganizationPolicy) { o.Policy = unknown }), approves("bob")), false, codes(policy.CodeEvidenceUnknown)},

@@ -146,9 +146,20 @@ func (e *evaluation) warnApps(p *pullPlan, v *PullVerdict) {
 	}
 }
 
+// nothingNext is the next step of what is approved.
+func nothingNext(b *BreakGlassVerdict) string {
+	if b != nil && b.Active {
+		return "nothing until " + b.ExpiresAt.Format(minuteFormat) + ", when the break-glass release ends"
+	}
+	return "nothing: every required approval is there"
+}
+
+// minuteFormat is how a moment reads in a title or a next step; always UTC.
+const minuteFormat = "2006-01-02 15:04 UTC"
+
 func (v *PullVerdict) nextStep() string {
 	if v.Conclusion.Approved() {
-		return "nothing: every required approval is there"
+		return nothingNext(v.BreakGlass)
 	}
 	for _, f := range v.Findings {
 		if f.Severity == SeverityError {

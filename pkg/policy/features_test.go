@@ -207,9 +207,9 @@ func TestBreakGlass(t *testing.T) {
 		{"RG-006 a request for another head", with(form(oldSHA, until, "the login page is down")), false, nil},
 		{"RG-006 a confirmation for another head", facts(on, request, comment(501, "dave", 10, strings.Replace(yes, headSHA, oldSHA, 1))), false, nil},
 		{"RG-006 an expired request", with(form(headSHA, now.Format(time.RFC3339), "the login page is down")), false, nil},
-		{"a second before expiry", with(form(headSHA, now.Add(time.Second).Format(time.RFC3339), "the login page is down")), true, nil},
+		{"a second before expiry", with(form(headSHA, now.Add(time.Second).Format(time.RFC3339), "the login page is down")), true, codes(policy.CodeBreakGlass)},
 		{"longer than the policy allows", with(form(headSHA, now.Add(4*time.Hour).Format(time.RFC3339), "the login page is down")), false, nil},
-		{"a time with an offset", with(form(headSHA, "2026-03-04T14:00:00+01:00", "the login page is down")), true, nil},
+		{"a time with an offset", with(form(headSHA, "2026-03-04T14:00:00+01:00", "the login page is down")), true, codes(policy.CodeBreakGlass)},
 		{"a request from the future", facts(on, confirm, comment(500, "carol", -1, ask)), false, nil},
 		{"a confirmation older than the request", facts(on, comment(500, "carol", 5, ask), comment(501, "dave", 10, yes)), false, nil},
 		{"a confirmation of another request", facts(on, request, comment(501, "dave", 10, strings.Replace(yes, "500", "499", 1))), false, nil},
@@ -220,13 +220,13 @@ func TestBreakGlass(t *testing.T) {
 		{"another order", with(fmt.Sprintf("/countersign break-glass until=%s head=%s reason=the login page is down", until, headSHA)), false, nil},
 		{"a short head", with(form(headSHA[:12], until, "the login page is down")), false, nil},
 		{"no time", with(form(headSHA, "soon", "the login page is down")), false, nil},
-		{"white space at the ends", with("  " + ask + " \r\n"), true, nil},
+		{"white space at the ends", with("  " + ask + " \r\n"), true, codes(policy.CodeBreakGlass)},
 		{"a comment listed twice counts for nothing", facts(on, request, request, confirm), false, nil},
 		{"RG-008 evidence that is at fault still blocks", facts(on, request, confirm, pullMod(func(p *policy.PullRequest) { p.ChangedFiles = 9 })), false, codes(policy.CodeIncompleteFiles)},
-		{"CODEOWNERS that is at fault still blocks", facts(on, request, confirm, withCodeowners("!\n")), false, nil},
-		{"an unknown fact about an approval does not matter to a release", facts(on, request, confirm, approves("bob"), membership("acme/platform", "bob", policy.MembershipUnknown)), true, nil},
+		{"CODEOWNERS that is at fault still blocks", facts(on, request, confirm, withCodeowners("!\n")), false, codes(policy.CodeInvalidPattern)},
+		{"an unknown fact about an approval does not matter to a release", facts(on, request, confirm, approves("bob"), membership("acme/platform", "bob", policy.MembershipUnknown)), true, codes(policy.CodeBreakGlass)},
 		{"a team of another organisation releases nothing", facts(withPolicy(strings.Replace(glass, "@acme/", "@other/", 1)), request, confirm), false, nil},
-		{"confirm_teams: another team confirms", facts(withPolicy(glass+"confirm_teams = [\"@acme/platform\"]\n"), request, comment(501, "bob", 10, yes)), true, nil},
+		{"confirm_teams: another team confirms", facts(withPolicy(glass+"confirm_teams = [\"@acme/platform\"]\n"), request, comment(501, "bob", 10, yes)), true, codes(policy.CodeBreakGlass)},
 		{"confirm_teams: the first team does not", facts(withPolicy(glass+"confirm_teams = [\"@acme/platform\"]\n"), request, confirm), false, nil},
 	})
 	t.Run("never silent: title, warning, verdict and expiry", func(t *testing.T) {
@@ -240,12 +240,28 @@ func TestBreakGlass(t *testing.T) {
 			t.Errorf("next due %v", v.NextDue)
 		}
 		out := policy.Render(v, policy.RenderInput{})
+		if want := "nothing until 2026-03-04 13:00 UTC, when the break-glass release ends"; v.NextStep != want || v.Pulls[0].NextStep != want {
+			t.Errorf("next step %q", v.NextStep)
+		}
 		if out.Conclusion != "success" || !strings.HasPrefix(out.Title, "BREAK-GLASS until 2026-03-04 13:00 UTC: released by carol and dave") {
 			t.Errorf("%s %q", out.Conclusion, out.Title)
 		}
 		s := facts(on, request, confirm)
 		s.Now = *v.NextDue
 		mustBlock(t, s)
+	})
+	t.Run("more comments than the bound are not searched, and that is said", func(t *testing.T) {
+		t.Parallel()
+		s := facts(on, request, confirm)
+		p := &s.Pulls[0]
+		for id := int64(1000); len(p.Comments.Items) < 10_000; id++ {
+			p.Comments.Items = append(p.Comments.Items, policy.Comment{ID: id, Author: actor("erin"), Body: "hello", CreatedAt: now, UpdatedAt: now})
+		}
+		mustApprove(t, s, policy.CodeBreakGlass)
+		p.Comments.Items = append(p.Comments.Items, policy.Comment{ID: 1, Author: actor("erin"), Body: "hello", CreatedAt: now, UpdatedAt: now})
+		if v := mustBlock(t, s); !strings.Contains(v.Pulls[0].BreakGlass.Missing, "more than 10000 comments") {
+			t.Errorf("missing %q", v.Pulls[0].BreakGlass.Missing)
+		}
 	})
 	t.Run("owners' approvals make the release unnecessary", func(t *testing.T) {
 		t.Parallel()

@@ -97,7 +97,7 @@ func breakGlassTitle(v Verdict) string {
 	for i := range v.Pulls {
 		if b := v.Pulls[i].BreakGlass; b != nil && b.Active {
 			return fmt.Sprintf("BREAK-GLASS until %s: released by %s and %s: %s",
-				b.ExpiresAt.UTC().Format("2006-01-02 15:04 UTC"), b.RequestedBy, b.ConfirmedBy, b.Reason)
+				b.ExpiresAt.UTC().Format(minuteFormat), b.RequestedBy, b.ConfirmedBy, b.Reason)
 		}
 	}
 	return "BREAK-GLASS"
