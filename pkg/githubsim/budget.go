@@ -73,7 +73,7 @@ func (s *Sim) limitOf(k budgetKey) int {
 
 // charge takes a request from its budget; over is true when there is none left.
 func (c *call) charge() (a answer, over bool) {
-	if c.route.free {
+	if c.route.free || c.s.unlimited() {
 		return answer{}, false
 	}
 	b := c.s.budget(c.budgetKey())
@@ -110,10 +110,16 @@ func (s *Sim) refund(c *call) {
 	c.entry.Cost = 0
 }
 
+// unlimited: Enterprise Server has no rate limits by default.
+func (s *Sim) unlimited() bool { return s.opts.Enterprise != "" && s.switches.RateLimit == 0 }
+
 // limitHeaders writes the budget into every answer.
 func (s *Sim) limitHeaders(c *call, h http.Header) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.unlimited() && !c.entry.Exhausted {
+		return
+	}
 	k := c.budgetKey()
 	b := s.budget(k)
 	remaining := b.remaining()

@@ -38,6 +38,7 @@ for_owners = ["@acme/core"]
 // enrolled. It opens no pull request.
 func AddExample(s *Sim, o ExampleOptions) Example {
 	s.AddOrg("acme", "alice", "bob", "carol", "dave", "erin")
+	must(s.SetOrgRole("acme", "grace", "admin")) // the owner
 	e := Example{App: s.AddApp(o.App), Repository: "acme/widgets", Tokens: map[string]string{}}
 	e.Delegate = s.AddApp(App{Slug: "renovate", Permissions: map[string]string{"pull_requests": "write", "contents": "write"}, Events: []string{}})
 	organizationPolicy := fmt.Sprintf("schema_version = 1\n\n[apps.renovate]\nslug = \"renovate\"\napp_id = %d\nbot_user_id = %d\n\n[guardrails]\nnon_delegable_paths = [\"/deploy/**\"]\n", e.Delegate.ID, e.Delegate.BotID)
@@ -50,7 +51,7 @@ func AddExample(s *Sim, o ExampleOptions) Example {
 	for slug, members := range map[string][]string{"core": {"alice", "bob"}, "docs": {"carol"}, "operations": {"bob", "erin"}} {
 		s.AddTeam(Team{Org: "acme", Slug: slug, Repos: map[string]string{"widgets": "push"}, Members: members})
 	}
-	for _, login := range []string{"alice", "bob", "carol", "dave", "erin"} {
+	for _, login := range []string{"alice", "bob", "carol", "dave", "erin", "grace"} {
 		e.Tokens[login] = s.UserToken(login)
 	}
 	must(s.SetCollaborator(e.Repository, "dave", "push"))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 
 	"github.com/vektah/gqlparser/v2"
@@ -71,11 +72,24 @@ func graphqlQuery(c *call) answer {
 	return ok(o)
 }
 
+var (
+	unknownField    = regexp.MustCompile(`^Cannot query field "(\w+)" on type "(\w+)"`)
+	unknownArgument = regexp.MustCompile(`^Unknown argument "(\w+)" on field "(\w+)\.(\w+)"`)
+)
+
+// queryErrors words what is wrong with a document as GitHub does where GitHub's
+// words are known.
 func queryErrors(list gqlerror.List) []obj {
 	var errors []obj
 	for _, e := range list {
 		o := obj{"message": e.Message, "path": []string{"query"}}
-		if e.Rule != "" {
+		if m := unknownField.FindStringSubmatch(e.Message); m != nil {
+			o["message"] = fmt.Sprintf("Field '%s' doesn't exist on type '%s'", m[1], m[2])
+			o["extensions"] = obj{"code": "undefinedField", "typeName": m[2], "fieldName": m[1]}
+		} else if m := unknownArgument.FindStringSubmatch(e.Message); m != nil {
+			o["message"] = fmt.Sprintf("Field '%s' doesn't accept argument '%s'", m[3], m[1])
+			o["extensions"] = obj{"code": "argumentNotAccepted", "name": m[3], "typeName": "Field", "argumentName": m[1]}
+		} else if e.Rule != "" {
 			o["extensions"] = obj{"code": e.Rule}
 		}
 		if len(e.Locations) > 0 {

@@ -274,6 +274,9 @@ func redeliver(c *call) answer {
 }
 
 func getRateLimit(c *call) answer {
+	if c.s.unlimited() {
+		return refused(refuse(404, "Rate limiting is not enabled."))
+	}
 	core, graph := c.budgetKey(), c.budgetKey()
 	core.resource, graph.resource = "core", "graphql"
 	resources := obj{}

@@ -72,11 +72,15 @@ func getRef(c *call) answer {
 	if sha == "" {
 		return refused(errNotFound)
 	}
+	return ok(c.ref(ref, sha))
+}
+
+func (c *call) ref(branch, sha string) obj {
 	x := c.renderer()
-	return ok(obj{
-		"ref": "refs/heads/" + ref, "node_id": "REF_" + sha, "url": x.repoURL(c.repo) + "/git/refs/heads/" + escapePath(ref),
+	return obj{
+		"ref": "refs/heads/" + branch, "node_id": "REF_" + sha, "url": x.repoURL(c.repo) + "/git/refs/heads/" + escapePath(branch),
 		"object": obj{"sha": sha, "type": "commit", "url": x.repoURL(c.repo) + "/git/commits/" + sha},
-	})
+	}
 }
 
 func getBlob(c *call) answer {

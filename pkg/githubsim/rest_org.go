@@ -100,7 +100,7 @@ func (c *call) membership(t *team, u *account, role, state string) obj {
 }
 
 func putTeamMembership(c *call) answer {
-	t, e := c.visibleTeam()
+	t, e := c.ownedTeam()
 	if e != nil {
 		return refused(e)
 	}
@@ -120,7 +120,7 @@ func putTeamMembership(c *call) answer {
 }
 
 func deleteTeamMembership(c *call) answer {
-	t, e := c.visibleTeam()
+	t, e := c.ownedTeam()
 	if e != nil {
 		return refused(e)
 	}

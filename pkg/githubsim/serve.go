@@ -2,13 +2,12 @@ package githubsim
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,10 +15,9 @@ import (
 
 const (
 	defaultAPIVersion = "2022-11-28"
+	laterAPIVersion   = "2026-03-10"
 	mediaRaw          = "raw"
 )
-
-var apiVersions = map[string]bool{"2022-11-28": true, "2026-03-10": true}
 
 // call is one request on its way through the stand-in.
 type call struct {
@@ -178,7 +176,7 @@ func (s *Sim) identify(c *call) *refusal {
 // process is the honest way: version, credential, budget, route, handler.
 func (s *Sim) process(c *call) answer {
 	if v := c.r.Header.Get("X-GitHub-Api-Version"); v != "" {
-		if !apiVersions[v] {
+		if !slices.Contains(s.opts.APIVersions, v) {
 			return refused(refuse(400, fmt.Sprintf("%q is not a supported version of the REST API.", v)))
 		}
 		c.version = v
@@ -374,30 +372,4 @@ func (s *Sim) write(w http.ResponseWriter, c *call, a answer, f *Fault) {
 	if a.status != http.StatusNoContent {
 		_, _ = w.Write(payload)
 	}
-}
-
-// entityTag depends on what Vary names: the same bytes under another token have
-// another tag.
-func entityTag(r *http.Request, version string, payload []byte) string {
-	h := sha256.New()
-	for _, part := range []string{r.Header.Get("Authorization"), r.Header.Get("Accept"), version, r.URL.RequestURI()} {
-		h.Write([]byte(part))
-		h.Write([]byte{0})
-	}
-	h.Write(payload)
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-func tagMatches(header, tag string) bool {
-	for one := range strings.SplitSeq(header, ",") {
-		if strings.Trim(strings.TrimPrefix(strings.TrimSpace(one), "W/"), `"`) == tag {
-			return true
-		}
-	}
-	return false
-}
-
-func requestID() string {
-	b := randomBytes(12)
-	return strings.ToUpper(fmt.Sprintf("%x:%x:%x:%x", b[:2], b[2:5], b[5:8], b[8:]))
 }

@@ -25,8 +25,15 @@ type Options struct {
 	// means time.Now. Answers carry whole seconds, as GitHub's do.
 	Now func() time.Time
 	// Enterprise is the GitHub Enterprise Server version to pretend, such as
-	// "3.17.2"; empty pretends github.com.
+	// "3.17.2"; empty pretends github.com. Its url fields begin with /api/v3, its
+	// webhooks name it, and it has no rate limits unless Switches.RateLimit sets one.
 	Enterprise string
+	// APIVersions are the REST API versions served; nil is both that github.com
+	// has, and 2022-11-28 alone with Enterprise.
+	APIVersions []string
+	// WithoutGraphQL removes fields from the GraphQL schema, "Type.field", as an
+	// older server has not got them.
+	WithoutGraphQL []string
 	// DeliveryConcurrency is the number of webhooks sent at once. 0 means 1: in
 	// the order of the changes. GitHub promises no order.
 	DeliveryConcurrency int
@@ -90,7 +97,13 @@ func New(opts Options) *Sim {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.routes = routeTable()
-	s.gql = mustGraphQLSchema()
+	s.gql = mustGraphQLSchema(opts.WithoutGraphQL...)
+	if s.opts.APIVersions == nil {
+		s.opts.APIVersions = []string{defaultAPIVersion}
+		if opts.Enterprise == "" {
+			s.opts.APIVersions = append(s.opts.APIVersions, laterAPIVersion)
+		}
+	}
 	s.hooks = newDispatcher(s)
 	if err := s.listen(); err != nil {
 		misuse("%v", err)

@@ -74,19 +74,23 @@ type TeamEdit struct {
 
 // EditTeam changes a team and sends team.edited.
 func (s *Sim) EditTeam(org, slug string, e TeamEdit) error {
-	return s.onTeam(org, slug, func(m *mutation, t *team, owner *account) error {
-		changes := obj{}
-		if e.Privacy != "" && e.Privacy != t.privacy {
-			changes["privacy"], t.privacy = obj{"from": t.privacy}, e.Privacy
-		}
-		if e.Name != "" && e.Name != t.name {
-			changes["name"], t.name = obj{"from": t.name}, e.Name
-			t.slug = strings.ToLower(strings.ReplaceAll(e.Name, " ", "-"))
-		}
-		m.emit(event{name: "team", action: "edited", account: owner.id, sender: owner.id}, func(x *renderer) obj {
-			return obj{"team": x.team(t), "changes": changes}
-		})
+	return s.onTeam(org, slug, func(m *mutation, t *team, _ *account) error {
+		m.editTeam(t, e)
 		return nil
+	})
+}
+
+func (m *mutation) editTeam(t *team, e TeamEdit) {
+	changes := obj{}
+	if e.Privacy != "" && e.Privacy != t.privacy {
+		changes["privacy"], t.privacy = obj{"from": t.privacy}, e.Privacy
+	}
+	if e.Name != "" && e.Name != t.name {
+		changes["name"], t.name = obj{"from": t.name}, e.Name
+		t.slug = strings.ToLower(strings.ReplaceAll(e.Name, " ", "-"))
+	}
+	m.emit(event{name: "team", action: "edited", account: t.orgID, sender: t.orgID}, func(x *renderer) obj {
+		return obj{"team": x.team(t), "changes": changes}
 	})
 }
 
@@ -94,37 +98,41 @@ func (s *Sim) EditTeam(org, slug string, e TeamEdit) error {
 // organisation, or with "" takes it away. It sends team.added_to_repository and
 // team_add, team.edited, or team.removed_from_repository.
 func (s *Sim) SetTeamPermission(org, slug, repoName, permission string) error {
-	return s.onTeam(org, slug, func(m *mutation, t *team, owner *account) error {
+	return s.onTeam(org, slug, func(m *mutation, t *team, _ *account) error {
 		r, err := m.repo(org + "/" + repoName)
 		if err != nil {
 			return err
 		}
-		was := t.repos[r.id]
-		action := "edited"
-		switch {
-		case permission == "":
-			delete(t.repos, r.id)
-			action = "removed_from_repository"
-		case permissionRank[permission] == 0:
-			return fmt.Errorf("permission %q: want pull, triage, push, maintain or admin", permission)
-		default:
-			t.repos[r.id] = permission
-			if was == "" {
-				action = "added_to_repository"
-			}
-		}
-		m.emit(event{name: "team", action: action, repo: r, sender: owner.id}, func(x *renderer) obj {
-			o := obj{"team": x.team(t)}
-			if action == "edited" {
-				o["changes"] = obj{"repository": obj{"permissions": obj{"from": rights(was)}}}
-			}
-			return o
-		})
-		if action == "added_to_repository" {
-			m.emit(event{name: "team_add", repo: r, sender: owner.id}, func(x *renderer) obj { return obj{"team": x.team(t)} })
-		}
-		return nil
+		return m.setTeamPermission(t, r, permission)
 	})
+}
+
+func (m *mutation) setTeamPermission(t *team, r *repo, permission string) error {
+	was := t.repos[r.id]
+	action := "edited"
+	switch {
+	case permission == "":
+		delete(t.repos, r.id)
+		action = "removed_from_repository"
+	case permissionRank[permission] == 0:
+		return fmt.Errorf("permission %q: want pull, triage, push, maintain or admin", permission)
+	default:
+		t.repos[r.id] = permission
+		if was == "" {
+			action = "added_to_repository"
+		}
+	}
+	m.emit(event{name: "team", action: action, repo: r, sender: t.orgID}, func(x *renderer) obj {
+		o := obj{"team": x.team(t)}
+		if action == "edited" {
+			o["changes"] = obj{"repository": obj{"permissions": obj{"from": rights(was)}}}
+		}
+		return o
+	})
+	if action == "added_to_repository" {
+		m.emit(event{name: "team_add", repo: r, sender: t.orgID}, func(x *renderer) obj { return obj{"team": x.team(t)} })
+	}
+	return nil
 }
 
 // DeleteTeam removes a team and sends team.deleted.
@@ -172,37 +180,36 @@ func (s *Sim) SetOrgRole(org, user, role string) error {
 // SetCollaborator grants a user a permission on a repository, or with "" takes
 // it away. It sends member.added, member.edited or member.removed.
 func (s *Sim) SetCollaborator(fullName, user, permission string) error {
-	return s.mutate(func(m *mutation) error {
-		r, err := m.repo(fullName)
-		if err != nil {
-			return err
-		}
-		u := m.ensureUser(user)
-		was := r.collaborators[u.id]
-		action := "added"
-		to, role := legacyPermission(permission)
-		changes := obj{"permission": obj{"to": to}, "role_name": obj{"to": role}}
-		switch {
-		case permission == "":
-			delete(r.collaborators, u.id)
-			action, changes = "removed", nil
-		case permissionRank[permission] == 0:
+	return s.onRepo(fullName, func(m *mutation, r *repo) error {
+		if permission != "" && permissionRank[permission] == 0 {
 			return fmt.Errorf("permission %q: want pull, triage, push, maintain or admin", permission)
-		case was != "":
-			from, _ := legacyPermission(was)
-			action, changes = "edited", obj{"permission": obj{"from": from, "to": to}}
-			fallthrough
-		default:
-			r.collaborators[u.id] = permission
 		}
-		m.emit(event{name: "member", action: action, repo: r, sender: r.ownerID}, func(x *renderer) obj {
-			o := obj{"member": x.account(u)}
-			if changes != nil {
-				o["changes"] = changes
-			}
-			return o
-		})
+		m.setCollaborator(r, m.ensureUser(user), permission)
 		return nil
+	})
+}
+
+func (m *mutation) setCollaborator(r *repo, u *account, permission string) {
+	was := r.collaborators[u.id]
+	to, role := legacyPermission(permission)
+	action, changes := "added", obj{"permission": obj{"to": to}, "role_name": obj{"to": role}}
+	switch {
+	case permission == "":
+		delete(r.collaborators, u.id)
+		action, changes = "removed", nil
+	case was != "":
+		from, _ := legacyPermission(was)
+		action, changes = "edited", obj{"permission": obj{"from": from, "to": to}}
+	}
+	if permission != "" {
+		r.collaborators[u.id] = permission
+	}
+	m.emit(event{name: "member", action: action, repo: r, sender: r.ownerID}, func(x *renderer) obj {
+		o := obj{"member": x.account(u)}
+		if changes != nil {
+			o["changes"] = changes
+		}
+		return o
 	})
 }
 

@@ -21,17 +21,24 @@ func (s *Sim) onInstallation(id int64, change func(m *mutation, i *installation)
 // ones are refused, no webhook but installation.suspend is sent; it stays listed.
 func (s *Sim) SuspendInstallation(id int64) error {
 	return s.onInstallation(id, func(m *mutation, i *installation) error {
-		i.suspendedAt = ptr(m.at)
-		m.emitInstallation(i, "suspend", i.accountID, nil)
+		m.suspend(i, true)
 		return nil
 	})
+}
+
+func (m *mutation) suspend(i *installation, suspended bool) {
+	i.suspendedAt, i.updatedAt = nil, m.at
+	action := "unsuspend"
+	if suspended {
+		i.suspendedAt, action = ptr(m.at), "suspend"
+	}
+	m.emitInstallation(i, action, i.accountID, nil)
 }
 
 // UnsuspendInstallation ends a suspension.
 func (s *Sim) UnsuspendInstallation(id int64) error {
 	return s.onInstallation(id, func(m *mutation, i *installation) error {
-		i.suspendedAt = nil
-		m.emitInstallation(i, "unsuspend", i.accountID, nil)
+		m.suspend(i, false)
 		return nil
 	})
 }

@@ -9,12 +9,16 @@ import (
 // RenameRepo renames a repository; the old name answers 301 from then on.
 func (s *Sim) RenameRepo(fullName, name string) error {
 	return s.onRepo(fullName, func(m *mutation, r *repo) error {
-		from := r.name
-		r.name, r.updatedAt = name, m.at
-		m.w.names[strings.ToLower(m.w.fullName(r))] = r.id
-		m.emitRepo(r, "renamed", obj{"changes": obj{"repository": obj{"name": obj{"from": from}}}})
+		m.rename(r, name)
 		return nil
 	})
+}
+
+func (m *mutation) rename(r *repo, name string) {
+	from := r.name
+	r.name, r.updatedAt = name, m.at
+	m.w.names[strings.ToLower(m.w.fullName(r))] = r.id
+	m.emitRepo(r, "renamed", obj{"changes": obj{"repository": obj{"name": obj{"from": from}}}})
 }
 
 // TransferRepo gives a repository to another account. Installations of the old
@@ -52,14 +56,18 @@ func (s *Sim) TransferRepo(fullName, newOwner string) error {
 // SetArchived archives or unarchives a repository.
 func (s *Sim) SetArchived(fullName string, archived bool) error {
 	return s.onRepo(fullName, func(m *mutation, r *repo) error {
-		r.archived, r.updatedAt = archived, m.at
-		action := "unarchived"
-		if archived {
-			action = "archived"
-		}
-		m.emitRepo(r, action, nil)
+		m.archive(r, archived)
 		return nil
 	})
+}
+
+func (m *mutation) archive(r *repo, archived bool) {
+	r.archived, r.updatedAt = archived, m.at
+	action := "unarchived"
+	if archived {
+		action = "archived"
+	}
+	m.emitRepo(r, action, nil)
 }
 
 // SetDefaultBranch changes the default branch and sends repository.edited.
@@ -68,11 +76,15 @@ func (s *Sim) SetDefaultBranch(fullName, branch string) error {
 		if r.branches[branch] == "" {
 			return fmt.Errorf("default branch of %s: no branch %q", fullName, branch)
 		}
-		from := r.defaultBranch
-		r.defaultBranch, r.updatedAt = branch, m.at
-		m.emitRepo(r, "edited", obj{"changes": obj{"default_branch": obj{"from": from}}})
+		m.changeDefaultBranch(r, branch)
 		return nil
 	})
+}
+
+func (m *mutation) changeDefaultBranch(r *repo, branch string) {
+	from := r.defaultBranch
+	r.defaultBranch, r.updatedAt = branch, m.at
+	m.emitRepo(r, "edited", obj{"changes": obj{"default_branch": obj{"from": from}}})
 }
 
 // DeleteRepo deletes a repository: a fork so deleted leaves null heads behind.

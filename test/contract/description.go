@@ -110,10 +110,10 @@ func (d *description) find(method, escapedPath string) (*routers.Route, map[stri
 	return nil, nil
 }
 
-// fit matches a path; the last parameter of /contents and /git/ref spans the rest.
+// fit matches a path; the last parameter of /contents and /git/refs spans the rest.
 func fit(path string, parts []string) (map[string]string, bool) {
 	pattern := strings.Split(strings.Trim(path, "/"), "/")
-	spans := strings.HasSuffix(path, "/contents/{path}") || strings.HasSuffix(path, "/git/ref/{ref}")
+	spans := strings.HasSuffix(path, "/contents/{path}") || strings.HasSuffix(path, "/{ref}") && strings.Contains(path, "/git/ref")
 	if spans && len(parts) > len(pattern) {
 		parts = append(slices.Clone(parts[:len(pattern)-1]), strings.Join(parts[len(pattern)-1:], "/"))
 	}

@@ -19,6 +19,8 @@ func (s *stage) scenario() {
 	s.files(token)
 	s.organization(token)
 	s.people()
+	s.branches(token)
+	s.settings(jwt, token)
 	s.refusals(jwt, token)
 	s.changes()
 	s.deliveries(jwt)
@@ -162,6 +164,43 @@ func (s *stage) organization(token string) {
     reviews(first: 100) { totalCount nodes { fullDatabaseId state author { login } onBehalfOf(first: 5) { nodes { slug } } commit { oid } } pageInfo { hasNextPage endCursor } } } }
   organization(login: "acme") { team(slug: "core") { combinedSlug privacy members(first: 10) { edges { role node { login } } } repositories(first: 10) { edges { permission node { name } } } } }
   rateLimit { cost remaining resetAt } }`, "variables": object{"n": 1}})
+}
+
+// settings changes what people and teams may do, and the repository itself.
+func (s *stage) settings(jwt, token string) {
+	team := "/orgs/acme/teams/core"
+	s.call(200, "PATCH", team, token, object{"privacy": "secret"})
+	s.call(200, "PATCH", team, token, object{"privacy": "closed"})
+	s.call(204, "DELETE", team+"/repos/acme/widgets", token, nil)
+	s.call(204, "PUT", team+"/repos/acme/widgets", token, object{"permission": "push"})
+	s.call(204, "PUT", widgets+"/collaborators/carol", token, object{"permission": "maintain"})
+	s.call(204, "DELETE", widgets+"/collaborators/carol", token, nil)
+	s.call(200, "PATCH", widgets, token, object{"archived": true, "default_branch": "release/1.x"})
+	s.call(200, "PATCH", widgets, token, object{"archived": false, "default_branch": "main"})
+	suspended := fmt.Sprintf("/app/installations/%d/suspended", s.example.Installation)
+	s.call(204, "PUT", suspended, jwt, nil)
+	s.call(403, "GET", widgets, token, nil)
+	s.call(204, "DELETE", suspended, jwt, nil)
+}
+
+// branches pushes and opens a pull request as a person does.
+func (s *stage) branches(token string) {
+	main := asObject(asObject(s.call(200, "GET", widgets+"/git/ref/heads/main", token, nil))["object"])["sha"]
+	s.call(201, "POST", widgets+"/git/refs", token, object{"ref": "refs/heads/topic/x", "sha": main})
+	put := asObject(s.call(201, "PUT", widgets+"/contents/topic.txt", token, object{"message": "Add", "content": "eA==", "branch": "topic/x"}))
+	tip := asObject(put["commit"])["sha"]
+	pull := s.call(201, "POST", widgets+"/pulls", token, object{"title": "Topic", "head": "topic/x", "base": "main", "body": "b", "draft": true})
+	path := fmt.Sprintf("%s/pulls/%d", widgets, number(pull, "number"))
+	s.call(201, "POST", path+"/requested_reviewers", token, object{"reviewers": []string{"alice"}, "team_reviewers": []string{"core"}})
+	s.call(200, "DELETE", path+"/requested_reviewers", token, object{"reviewers": []string{"alice"}, "team_reviewers": []string{"core"}})
+	review := s.call(200, "POST", path+"/reviews", token, object{"event": "COMMENT", "body": "a"})
+	s.call(200, "PUT", fmt.Sprintf("%s/reviews/%d", path, number(review, "id")), token, object{"body": "b"})
+	run := s.call(201, "POST", widgets+"/check-runs", token, object{"name": "gate", "head_sha": tip})
+	s.call(201, "POST", fmt.Sprintf("%s/check-runs/%d/rerequest", widgets, number(run, "id")), token, nil)
+	s.call(200, "DELETE", widgets+"/contents/topic.txt", token, object{"message": "Remove", "branch": "topic/x", "sha": asObject(put["content"])["sha"]})
+	s.call(200, "PATCH", widgets+"/git/refs/heads/topic%2Fx", token, object{"sha": tip, "force": true})
+	s.call(422, "POST", widgets+"/pulls", token, object{"title": "Topic", "head": "nowhere", "base": "main"})
+	s.call(204, "DELETE", widgets+"/git/refs/heads/topic%2Fx", token, nil)
 }
 
 // people acts as a person does, with a person's token.

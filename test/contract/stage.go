@@ -40,7 +40,7 @@ func newStage(ctx context.Context, version string) *stage {
 	s.server = httptest.NewServer(http.HandlerFunc(s.record))
 	s.sim = githubsim.New(githubsim.Options{Listen: "-", PublicURL: s.server.URL})
 	permissions := map[string]string{
-		"checks": "write", "contents": "write", "members": "write", "pull_requests": "write", "issues": "write", "merge_queues": "read",
+		"checks": "write", "contents": "write", "members": "write", "pull_requests": "write", "issues": "write", "merge_queues": "read", "administration": "write",
 	}
 	events := append(githubsim.DefaultEvents(), "issue_comment")
 	s.example = githubsim.AddExample(s.sim, githubsim.ExampleOptions{App: githubsim.App{
