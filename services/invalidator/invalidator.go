@@ -50,7 +50,9 @@ type Worker struct {
 }
 
 // New returns a Worker.
-func New(d Deps) *Worker { return &Worker{Deps: d, metrics: newMetrics(d.Metrics), backlog: newBacklogMetrics(d.Metrics)} }
+func New(d Deps) *Worker {
+	return &Worker{Deps: d, metrics: newMetrics(d.Metrics), backlog: newBacklogMetrics(d.Metrics)}
+}
 
 // Run opens what the invalidator needs and works until ctx ends; then it lets running passes finish.
 func Run(ctx context.Context, rt *daemon.Runtime, cfg Config) error {
@@ -136,7 +138,11 @@ func (w *Worker) pass(ctx context.Context, inv store.Invalidation) (outcome, err
 		return w.Store.RenewInvalidation(ctx, inv, w.Worker.Lease)
 	})
 	defer stop()
-	held = ghclient.WithLane(held, ghclient.LaneRevocation)
+	out, err := w.revoke(ghclient.WithLane(held, ghclient.LaneRevocation), inv)
+	return out, store.LeaseError(held, err)
+}
+
+func (w *Worker) revoke(held context.Context, inv store.Invalidation) (outcome, error) {
 	gh := w.GitHub(int64(inv.Head.Installation))
 	repo, ok := ghclient.RepoFromFullName(int64(inv.Head.Repository), inv.FullName)
 	if !ok {
@@ -266,6 +272,9 @@ func (w *Worker) settle(ctx context.Context, inv store.Invalidation, out outcome
 		w.reroute(ctx, inv)
 	}
 	d := retry.Of(err, inv.Attempts, w.Worker.RetryMax)
+	if d.Result == retry.Parked {
+		d.After = retry.Aging(time.Since(inv.RequestedAt), inv.Attempts, w.Worker.RetryMax)
+	}
 	if d.After > 0 {
 		if deferErr := w.Store.DeferInvalidation(context.WithoutCancel(ctx), inv, d.After, err.Error(), d.Spend); deferErr != nil &&
 			!errors.Is(deferErr, store.ErrLeaseLost) && !errors.Is(deferErr, store.ErrSuperseded) {
