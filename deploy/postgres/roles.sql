@@ -33,9 +33,14 @@ GRANT SELECT ON ALL TABLES IN SCHEMA public TO
 GRANT USAGE ON SEQUENCE lease_token_seq TO
     countersign_invalidator, countersign_fanout, countersign_evaluator, countersign_reconciler;
 
--- ingress: deliveries and work rows; no decision, no lease.
+-- ingress: deliveries and work rows; no decision, no lease. Of a head it may advance the generation and what waits for it, and
+-- neither call it invalidated nor touch the bound run, an intent or what is published: it faces the internet.
 GRANT INSERT ON delivery TO countersign_ingress;
-GRANT INSERT, UPDATE ON installation, repository, pull, head, evaluation TO countersign_ingress;
+GRANT INSERT, UPDATE ON installation, repository, pull, evaluation TO countersign_ingress;
+REVOKE UPDATE ON head FROM countersign_ingress;
+GRANT INSERT, UPDATE (generation, lane, requested_at, traceparent, invalidation_available_at, invalidation_attempts,
+    invalidation_error, invalidation_expires_at, invalidation_holder, evaluation_expires_at, evaluation_holder, updated_at)
+    ON head TO countersign_ingress;
 GRANT INSERT, UPDATE, DELETE ON authority TO countersign_ingress;
 
 -- invalidator: heads and evaluations; marks deliveries (RG-146); pauses an installation (RG-145).

@@ -69,10 +69,12 @@ WITH fresh AS (
     ON CONFLICT (installation_id, repository_id, number) DO UPDATE SET` + mergePullSet + `
     RETURNING p.generation, p.head_sha
 ), was AS (
-    SELECT head_sha FROM pull WHERE installation_id = @installation AND repository_id = @repository AND number = @number
+    SELECT head_sha FROM pull JOIN head h USING (installation_id, repository_id, head_sha)
+    WHERE installation_id = @installation AND repository_id = @repository AND number = @number AND h.invalidated_generation = h.generation
 ), touched AS (
     -- The accepted head, the head that was left (P7), and the head the pull request is known to be at; the one it was known to
-    -- be at before, too, because the event that told of the move may be lost. Sorted: equal lock order.
+    -- be at before, too, unless it waits for its revocation already: the event that told of the move may be lost. Sorted: equal
+    -- lock order.
     SELECT sha FROM (SELECT @head::text AS sha UNION SELECT @before::text UNION SELECT head_sha FROM seen UNION SELECT head_sha FROM was) AS shas, fresh
     WHERE sha <> '' ORDER BY sha
 ), heads AS (

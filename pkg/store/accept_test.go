@@ -206,6 +206,15 @@ func TestAcceptDirect(t *testing.T) {
 			t.Errorf("%d heads wait for revocation, want both", n)
 		}
 	})
+	t.Run("ingress's role cannot call a head invalidated, nor touch what is bound to it", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		for _, column := range []string{"invalidated_generation", "run_id", "run_generation", "posted_generation", "intent_decision_id", "published_decision_id", "published_generation", "invalidation_token", "evaluation_token"} {
+			if n := b.db.QueryInt("SELECT has_column_privilege($1, 'head', $2, 'UPDATE')::int", storetest.Ingress, column); n != 0 {
+				t.Errorf("it may write head.%s", column)
+			}
+		}
+	})
 	t.Run("ingress's role cannot decide", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -103,14 +103,15 @@ func lockPulls(ctx context.Context, tx pgx.Tx, key HeadKey, numbers []int32) err
 
 // seenFacts upserts the pull requests of the facts; every statement that queues begins with it. was are the heads they were
 // known to be at: one that they have left is revoked by the same statement (P7), because the event that told of the move may
-// be lost.
+// be lost. One that waits for its revocation already is not: the fast path that is about to reset it would be superseded.
 const seenFacts = `
 WITH fact AS (
     SELECT * FROM unnest(@numbers::integer[], @heads::text[], @bases::text[], @states::text[], @merged::boolean[], @titles::text[], @authors::text[], @updated::timestamptz[])
         AS f(number, head_sha, base_ref, state, merged, title, author_login, updated_at)
 ), was AS (
     SELECT p.number, p.head_sha FROM pull p JOIN fact ON fact.number = p.number
-    WHERE p.installation_id = @installation::bigint AND p.repository_id = @repository::bigint AND p.head_sha <> ''
+        JOIN head h ON (h.installation_id, h.repository_id, h.head_sha) = (p.installation_id, p.repository_id, p.head_sha)
+    WHERE p.installation_id = @installation::bigint AND p.repository_id = @repository::bigint AND h.invalidated_generation = h.generation
 ), known_repository AS (
     INSERT INTO repository (installation_id, repository_id, full_name)
     SELECT @installation::bigint, @repository::bigint, @full_name::text
