@@ -54,7 +54,7 @@ func Of(err error, attempts int, ceiling time.Duration) Disposition {
 		return Disposition{Result: RateLimited, After: limit.After}
 	case errors.Is(err, ghclient.ErrRateLimited):
 		return Disposition{Result: RateLimited, After: time.Minute}
-	case Unreachable(err):
+	case Unreachable(err): // the work of one head ages instead (Aging)
 		return Disposition{Result: Parked, After: Park(attempts, ParkCeiling), Spend: true}
 	default:
 		return Disposition{Result: Failed, After: store.Backoff(attempts, ceiling), Spend: true}
@@ -69,6 +69,14 @@ func Unreachable(err error) bool {
 		}
 	}
 	return false
+}
+
+// Aging is the delay of one head's work whose target cannot be reached: ordinary backoff while the trigger is fresh, because
+// GitHub answers 404 and 403 for what it does not know yet and an older result may stand meanwhile, then half of what it has
+// waited already, at most ParkCeiling (P14). It does not count failures of another kind: after an outage, one 404 must not
+// put a revocation off for hours.
+func Aging(waited time.Duration, attempts int, ceiling time.Duration) time.Duration {
+	return max(store.Backoff(attempts, ceiling), min(waited/2, ParkCeiling))
 }
 
 // Park doubles from ParkFirst to ceiling.

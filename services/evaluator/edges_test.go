@@ -8,8 +8,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/countersign/countersign/internal/rig"
 	"github.com/countersign/countersign/pkg/ghclient"
 	"github.com/countersign/countersign/pkg/nudge"
+	"github.com/countersign/countersign/pkg/retry"
 	"github.com/countersign/countersign/pkg/store"
 	"github.com/countersign/countersign/pkg/store/storetest"
 )
@@ -169,6 +171,64 @@ type counting struct {
 func (c counting) TeamsFor(ctx context.Context, org string, slugs []string, repo ghclient.Repo) (map[string]ghclient.TeamFacts, error) {
 	*c.asked++
 	return c.GitHub.TeamsFor(ctx, org, slugs, repo)
+}
+
+func TestFirstRun(t *testing.T) {
+	t.Parallel()
+	t.Run("RG-242 a newer generation that comes with the first run ends the evaluation before evidence is read", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		n := b.approved()
+		b.ready(n)
+		b.Sim.ResetRequests()
+		b.w = b.worker(func(g GitHub) GitHub { return &readingBack{GitHub: g, hook: func() { b.Trigger(n) }} })
+		b.step(t)
+		for _, q := range b.Sim.Requests() {
+			if q.Route == rig.RouteGraphQL {
+				t.Fatal("evidence was read for a generation that was superseded")
+			}
+		}
+		if got := testutil.ToFloat64(b.w.metrics.evaluations.WithLabelValues("superseded")); got != 1 {
+			t.Errorf("superseded counted %v times\n%s", got, b.Log)
+		}
+	})
+	t.Run("RG-278 a pull request of the organization's policy repository is not evaluated", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		n := b.approved()
+		b.ready(n)
+		b.DB.Exec("UPDATE repository SET full_name = 'acme/.github'") // as after a rename
+		b.Sim.ResetRequests()
+		b.step(t)
+		if len(b.Sim.Requests()) != 0 || b.DB.QueryInt("SELECT count(*) FROM evaluation") != 0 || b.DB.QueryInt("SELECT count(*) FROM decision") != 0 {
+			t.Errorf("%d requests, %d evaluations", len(b.Sim.Requests()), b.DB.QueryInt("SELECT count(*) FROM evaluation"))
+		}
+	})
+	t.Run("P14 after an outage one 404 does not put the work off for hours", func(t *testing.T) {
+		t.Parallel()
+		w := &Worker{Deps: Deps{Config: Config{Worker: store.WorkerConfig{Poll: time.Second, RetryMax: time.Minute}}}}
+		now := time.Now()
+		for waited, want := range map[time.Duration]time.Duration{time.Second: time.Minute, 20 * time.Minute: 10 * time.Minute, 100 * time.Hour: 6 * time.Hour} {
+			ev := store.Evaluation{ClaimedAt: now, Rows: []store.EvaluationRow{{RequestedAt: now.Add(-waited), Attempts: 20}}}
+			if d := w.disposition(ev, ghclient.ErrNotFound); d.After != want || d.Result != retry.Parked {
+				t.Errorf("after %s: %+v, want %s", waited, d, want)
+			}
+		}
+	})
+}
+
+// readingBack runs a hook when a run is first read back.
+type readingBack struct {
+	GitHub
+	hook func()
+}
+
+func (r *readingBack) GetRun(ctx context.Context, repo ghclient.Repo, id int64) (ghclient.Run, error) {
+	if hook := r.hook; hook != nil {
+		r.hook = nil
+		hook()
+	}
+	return r.GitHub.GetRun(ctx, repo, id)
 }
 
 func TestInterrupted(t *testing.T) {

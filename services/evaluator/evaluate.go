@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/countersign/countersign/pkg/checkrun"
@@ -47,6 +48,9 @@ func (w *Worker) evaluate(ctx context.Context, ev store.Evaluation) (outcome, er
 	if !ok {
 		return outcome{did: didNotReach}, fmt.Errorf("repository %d has no route %q", ev.Head.Repository, ev.FullName)
 	}
+	if w.policyRepository(repo) {
+		return w.complete(ctx, ev, outcome{did: didNothing}, nil) // RG-278
+	}
 	if again, err := w.mustRevokeFirst(ctx, ev); err != nil || again {
 		return outcome{did: didRequeue}, err
 	}
@@ -79,6 +83,12 @@ func (w *Worker) evaluate(ctx context.Context, ev store.Evaluation) (outcome, er
 		return w.recheck(ctx, ev, evidence, verdict)
 	}
 	return w.publish(ctx, gh, repo, ev, evidence, verdict)
+}
+
+// policyRepository reports whether the repository holds the organization's policy; nothing in it is gated (RG-278). Work for
+// one is left over from another name.
+func (w *Worker) policyRepository(repo ghclient.Repo) bool {
+	return strings.EqualFold(repo.Name, cmp.Or(w.Config.GitHub.OrgRepository, ".github"))
 }
 
 // mustRevokeFirst sends a head back to the invalidator where its claim cannot be trusted to publish: an intent that was never
@@ -150,8 +160,14 @@ func (w *Worker) firstRun(ctx context.Context, gh GitHub, repo ghclient.Repo, ev
 		return false, err
 	}
 	head, err := guard.Head(ctx)
+	if err != nil {
+		return false, err
+	}
+	if head.Generation != ev.Generation { // RG-242
+		return false, fmt.Errorf("first run of %s generation %d: %w", ev.Head, ev.Generation, store.ErrSuperseded)
+	}
 	ev.HeadState = head
-	return true, err
+	return true, nil
 }
 
 // openBases are the base refs of the queued pull requests that are open on this head now.

@@ -204,7 +204,12 @@ func (w *Worker) disposition(ev store.Evaluation, err error) retry.Disposition {
 		waited := ev.ClaimedAt.Sub(ev.Rows[0].RequestedAt) / 4
 		return retry.Disposition{Result: retry.Deferred, After: max(time.Second, 2*poll, min(waited, w.Config.Worker.RetryMax))}
 	}
-	return retry.Of(err, ev.Rows[0].Attempts, w.Config.Worker.RetryMax)
+	row := ev.Rows[0]
+	d := retry.Of(err, row.Attempts, w.Config.Worker.RetryMax)
+	if d.Result == retry.Parked {
+		d.After = retry.Aging(ev.ClaimedAt.Sub(row.RequestedAt), row.Attempts, w.Config.Worker.RetryMax)
+	}
+	return d
 }
 
 func ignoreLost(err error) error {

@@ -135,7 +135,7 @@ func TestDecision(t *testing.T) {
 			t.Errorf("pull %d: %d writes", n, b.Writes())
 		}
 	})
-	t.Run("RG-354 RG-243 a policy removed while a run exists is a published failure", func(t *testing.T) {
+	t.Run("RG-354 a policy disabled while a run exists is a published failure", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		n := b.approved()
@@ -210,7 +210,7 @@ func TestDecision(t *testing.T) {
 			t.Errorf("check %+v", c)
 		}
 	})
-	t.Run("RG-278 RG-279 a closed pull request is not evaluated", func(t *testing.T) {
+	t.Run("RG-279 a closed pull request is not evaluated", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		n := b.approved()
@@ -597,7 +597,7 @@ func TestUncertainPublication(t *testing.T) {
 
 func TestRetry(t *testing.T) {
 	t.Parallel()
-	t.Run("RG-269 RG-242 a failure stays pending and is tried for ever with capped backoff", func(t *testing.T) {
+	t.Run("RG-269 a failure stays pending and is tried for ever with capped backoff", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		n := b.approved()
