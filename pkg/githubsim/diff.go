@@ -17,9 +17,30 @@ type fileChange struct {
 	patch                string
 }
 
-// diff compares two trees, detecting renames as git does: identical content
-// first, then content that is at least half the same.
+// diffLimit is the number of comparisons that are remembered.
+const diffLimit = 5000
+
+// diff is changedFiles with lines counted. Trees never change, so neither does what
+// lies between two of them: it is remembered, and callers must not write to it.
 func (o *objects) diff(oldTree, newTree string) []fileChange {
+	key := [2]string{oldTree, newTree}
+	if known, ok := o.diffs[key]; ok {
+		return known
+	}
+	changes := o.changedFiles(oldTree, newTree)
+	for i := range changes {
+		o.countLines(&changes[i])
+	}
+	if len(o.diffs) >= diffLimit {
+		clear(o.diffs)
+	}
+	o.diffs[key] = changes
+	return changes
+}
+
+// changedFiles compares two trees, detecting renames as git does: identical
+// content first, then content that is at least half the same.
+func (o *objects) changedFiles(oldTree, newTree string) []fileChange {
 	var removed, added, changes []fileChange
 	o.diffTrees(oldTree, newTree, "", func(path string, before, after treeEntry) {
 		switch {
@@ -33,9 +54,6 @@ func (o *objects) diff(oldTree, newTree string) []fileChange {
 	})
 	added, removed, renamed := o.pairRenames(added, removed)
 	changes = slices.Concat(changes, added, removed, renamed)
-	for i := range changes {
-		o.countLines(&changes[i])
-	}
 	sort.Slice(changes, func(i, j int) bool { return changes[i].path < changes[j].path })
 	return changes
 }

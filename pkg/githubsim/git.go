@@ -20,7 +20,8 @@ type objects struct {
 	blobs   map[string][]byte
 	trees   map[string][]treeEntry
 	commits map[string]*commit
-	bases   map[[2]string]string // merge base cache
+	bases   map[[2]string]string       // merge base cache
+	diffs   map[[2]string][]fileChange // see diff
 }
 
 type treeEntry struct {
@@ -40,7 +41,7 @@ type commit struct {
 }
 
 func newObjects() *objects {
-	return &objects{blobs: map[string][]byte{}, trees: map[string][]treeEntry{}, commits: map[string]*commit{}, bases: map[[2]string]string{}}
+	return &objects{blobs: map[string][]byte{}, trees: map[string][]treeEntry{}, commits: map[string]*commit{}, bases: map[[2]string]string{}, diffs: map[[2]string][]fileChange{}}
 }
 
 func objectID(kind string, content []byte) string {

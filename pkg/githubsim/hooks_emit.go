@@ -26,6 +26,9 @@ var eventPermission = map[string]string{
 	"pull_request_review": "pull_requests", "push": "contents", "repository": "metadata", "status": "statuses", "team": "members", "team_add": "members",
 }
 
+// maxPayload is the size above which GitHub does not send a webhook at all.
+const maxPayload = 25 << 20
+
 type (
 	userRef int64 // rendered as simple-user when the payload is made
 	teamRef int64
@@ -45,7 +48,9 @@ func (m *mutation) emit(e event, body func(x *renderer) obj) {
 		o := obj{}
 		maps.Copy(o, body(x))
 		m.envelope(x, o, i, e)
-		m.outbox = append(m.outbox, m.s.newDelivery(m.w.apps[i.appID], i, e, o))
+		if d := m.s.newDelivery(m.w.apps[i.appID], i, e, o); len(d.body) <= maxPayload {
+			m.outbox = append(m.outbox, d)
+		}
 	}
 }
 

@@ -225,10 +225,19 @@ func (d *dispatcher) redeliver(appID, id int64) bool {
 
 func (d *dispatcher) find(appID, id int64) *delivery {
 	i := slices.IndexFunc(d.log, func(v *delivery) bool { return v.appID == appID && v.id == id })
-	if i < 0 {
+	if i < 0 || d.forgotten(d.log[i]) {
 		return nil
 	}
 	return d.log[i]
+}
+
+// forgotten: GitHub keeps deliveries for three days, Enterprise Server for seven.
+func (d *dispatcher) forgotten(v *delivery) bool {
+	keep := 3 * 24 * time.Hour
+	if d.sim.opts.Enterprise != "" {
+		keep = 7 * 24 * time.Hour
+	}
+	return d.sim.now().Sub(v.deliveredAt) > keep
 }
 
 // sent lists an App's deliveries, newest first.
@@ -237,7 +246,7 @@ func (d *dispatcher) sent(appID int64) []*delivery {
 	defer d.mu.Unlock()
 	var list []*delivery
 	for _, v := range slices.Backward(d.log) {
-		if v.appID == appID {
+		if v.appID == appID && !d.forgotten(v) {
 			list = append(list, v)
 		}
 	}

@@ -9,9 +9,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/countersign/countersign/pkg/githubsim"
@@ -244,6 +246,23 @@ func TestTheDeliveryLog(t *testing.T) {
 		}
 		w.call("POST", "/app/hook/deliveries/1/attempts", w.jwt(), nil).want(404)
 	})
+	t.Run("forgets after three days", func(t *testing.T) {
+		now := time.Now()
+		var mu sync.Mutex
+		w := newWorld(t, func(o *githubsim.Options) {
+			o.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
+		})
+		w.settle()
+		id := w.get("/app/hook/deliveries", w.jwt()).want(200).id(0, "id")
+		mu.Lock()
+		now = now.Add(73 * time.Hour)
+		mu.Unlock()
+		later := w.jwt(func(m jwt.MapClaims) { m["iat"], m["exp"] = now.Add(-time.Minute).Unix(), now.Add(time.Minute).Unix() })
+		if got := w.get("/app/hook/deliveries", later).want(200).list(); len(got) != 0 {
+			t.Errorf("still lists %v", got)
+		}
+		w.call("POST", fmt.Sprintf("/app/hook/deliveries/%d/attempts", id), later, nil).want(404)
+	})
 	t.Run("is another App's business", func(t *testing.T) {
 		other := w.sim.AddApp(githubsim.App{Slug: "other", PrivateKey: testKey()})
 		second := &world{t: t, sim: w.sim, app: other}
@@ -252,6 +271,19 @@ func TestTheDeliveryLog(t *testing.T) {
 		}
 		second.get(fmt.Sprintf("/app/hook/deliveries/%d", id), second.jwt()).want(404)
 	})
+}
+
+func TestATooLargeWebhookIsNotSent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.settle()
+	w.hook.clear()
+	_, err := w.sim.OpenPull(repoName, githubsim.Pull{Author: "dave", Body: strings.Repeat("x", 26<<20), Files: fileX})
+	w.do(err)
+	w.settle()
+	if diff := cmp.Diff([]string{"push"}, w.hook.names()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }
 
 func TestWebhookFaults(t *testing.T) {

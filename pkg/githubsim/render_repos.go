@@ -134,7 +134,7 @@ func (r *renderer) hookCommit(repo *repo, c *commit) obj {
 		"url": r.repoHTML(repo) + "/commit/" + c.sha, "author": r.hookAuthor(c), "committer": r.hookAuthor(c),
 	}
 	added, removed, modified := []string{}, []string{}, []string{}
-	for _, f := range r.s.objects.diff(r.s.objects.firstParentTree(c), c.tree) {
+	for _, f := range r.s.objects.changedFiles(r.s.objects.firstParentTree(c), c.tree) {
 		switch f.status {
 		case "added":
 			added = append(added, f.path)
