@@ -306,6 +306,29 @@ func TestCodeownersProblems(t *testing.T) {
 	})
 }
 
+func TestCodeownersMends(t *testing.T) {
+	t.Parallel()
+	plain := "write @login, @organisation/team or an address"
+	for owner, want := range map[string]string{
+		"@": plain, "@a/b!": plain, "@@a": plain, "a@b": plain, "a@b/c/d": plain,
+		"alice": plain + `; if it belongs`, "a/b/c": plain + `; if it belongs`,
+		"@a/b/c": "name one team", "@x[bot]": "an App cannot", "@x#": "put a space", "@x;": "separate owners", "x,": "separate owners",
+	} {
+		got := parseLines("* " + owner).Problems()[0].Mend
+		if want == plain && got != plain || !strings.HasPrefix(got, want) {
+			t.Errorf("mend of %q is %q, want %q", owner, got, want)
+		}
+	}
+	for _, row := range []struct {
+		text, want string
+		most       int
+	}{{"abc", "abc", 3}, {"abcd", "abc…", 3}, {"aé", "a…", 2}, {"aéb", "aé…", 3}, {"é", "…", 1}, {"日本", "日…", 5}, {"\x80\x80", "…", 1}} {
+		if got := excerpt(row.text, row.most); got != row.want {
+			t.Errorf("excerpt(%q, %d) = %q, want %q", row.text, row.most, got, row.want)
+		}
+	}
+}
+
 func TestCodeownersWarnings(t *testing.T) {
 	t.Parallel()
 	lines := strings.Join([]string{

@@ -98,9 +98,8 @@ func (s *patternShape) endsWith(kind segmentKind) bool {
 
 func (s *patternShape) drop() { s.segments = s.segments[:len(s.segments)-1] }
 
-// settleTail takes the tail out of the segments, so that patterns that mean the
-// same have one shape: no shape ends in "**", and none has "**" right before
-// trailing "*"s.
+// settleTail takes the tail out of the segments. No shape ends in "**", so a "**"
+// is never where a pattern ends.
 func (s *patternShape) settleTail(directory bool) {
 	switch {
 	case directory && s.endsWith(segmentDeep): // a/**/: what lies below any directory in a
@@ -118,16 +117,6 @@ func (s *patternShape) settleTail(directory bool) {
 			s.drop()
 			s.tail = tailBelow
 		}
-	}
-	if s.tail == tailChild {
-		return
-	}
-	anys := 0
-	for n := len(s.segments); anys < n && s.segments[n-1-anys].kind == segmentAny; anys++ {
-	}
-	// "**/*/" and everything below: the first directories do, so "**" adds nothing.
-	if deep := len(s.segments) - anys - 1; anys > 0 && deep >= 0 && s.segments[deep].kind == segmentDeep {
-		s.segments = append(s.segments[:deep], s.segments[deep+1:]...)
 	}
 }
 
@@ -160,20 +149,16 @@ func parseSegment(name string) (patternSegment, faultCode) {
 	case "**":
 		return patternSegment{kind: segmentDeep}, faultNone
 	}
-	special := false
 	for i := range len(name) {
-		switch c := name[i]; {
-		case c == '*', c == '?', c == '\\':
-			special = true
-		case c == '[', c == ']', c < ' ', c == 0x7f:
+		if isSpecial(name[i]) {
 			return parseGlob(name)
 		}
 	}
-	if special {
-		return parseGlob(name)
-	}
 	return patternSegment{kind: segmentLiteral, text: name}, faultNone
 }
+
+// isSpecial accepts what makes a name more than its bytes, or is refused.
+func isSpecial(c byte) bool { return c < ' ' || c == 0x7f || strings.IndexByte(`*?\[]`, c) >= 0 }
 
 // parseGlob resolves escapes and wildcards. A run of "*" and "?" is kept as its
 // "?"s and then one "*": that means the same and makes equal globs equal.
