@@ -10,6 +10,7 @@ import (
 
 	"github.com/countersign/countersign/internal/rig"
 	"github.com/countersign/countersign/pkg/ghclient"
+	"github.com/countersign/countersign/pkg/githubsim"
 	"github.com/countersign/countersign/pkg/nudge"
 	"github.com/countersign/countersign/pkg/retry"
 	"github.com/countersign/countersign/pkg/store"
@@ -49,6 +50,31 @@ func TestClosed(t *testing.T) {
 		}
 		if got := b.DB.QueryInt("SELECT count(*) FROM evaluation"); got != 0 {
 			t.Errorf("%d evaluations are left", got)
+		}
+	})
+	t.Run("D13 a merge while a publication is unconfirmed ends: nothing asks for a revocation again and again", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		n := b.approved()
+		key := b.ready(n)
+		b.w = b.worker(func(g GitHub) GitHub {
+			return &hooked{GitHub: g, afterPublish: func() {
+				b.Sim.Inject(githubsim.Fault{Method: "PATCH", Route: rig.RouteRun, Times: 1})
+			}, publishErr: ghclient.ErrUnavailable}
+		})
+		b.step(t)
+		if h := b.Head(key); h.Publication != store.PublicationIntended {
+			t.Fatalf("the stage is not set: %+v", h)
+		}
+		if _, err := b.Sim.MergePull(b.World.Repository, n, "alice"); err != nil {
+			t.Fatal(err)
+		}
+		b.Trigger(n)
+		b.keep(t)
+		generation := b.Head(key).Generation
+		b.step(t)
+		if h := b.Head(key); h.Generation != generation || b.DB.QueryInt("SELECT count(*) FROM evaluation") != 0 {
+			t.Errorf("generation %d after %d, %d evaluations", h.Generation, generation, b.DB.QueryInt("SELECT count(*) FROM evaluation"))
 		}
 	})
 	t.Run("P7 a close without a webhook is found by the recheck, and revokes", func(t *testing.T) {

@@ -51,6 +51,14 @@ func (w *Worker) evaluate(ctx context.Context, ev store.Evaluation) (outcome, er
 	if w.policyRepository(repo) {
 		return w.complete(ctx, ev, outcome{did: didNothing}, nil) // RG-278
 	}
+	if ev.Publication == store.PublicationIntended {
+		// The invalidator keeps what a merged pull request has (D13), an unconfirmed intent too: asking it again would never end.
+		if merged, err := allMerged(ctx, gh, repo, ev); err != nil {
+			return outcome{did: didNotReach}, err
+		} else if merged {
+			return w.complete(ctx, ev, outcome{did: didNothing}, nil)
+		}
+	}
 	if again, err := w.mustRevokeFirst(ctx, ev); err != nil || again {
 		return outcome{did: didRequeue}, err
 	}
@@ -184,6 +192,20 @@ func openBases(ctx context.Context, gh GitHub, repo ghclient.Repo, ev store.Eval
 	}
 	slices.Sort(bases)
 	return slices.Compact(bases), nil
+}
+
+// allMerged reports whether every queued pull request was merged with this head.
+func allMerged(ctx context.Context, gh GitHub, repo ghclient.Repo, ev store.Evaluation) (bool, error) {
+	for _, row := range ev.Rows {
+		pull, err := gh.Pull(ctx, repo, row.Number)
+		if err != nil {
+			return false, err
+		}
+		if !pull.Merged || pull.HeadSHA != string(ev.Head.SHA) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // anyPolicy reports whether one of the base refs has a policy file.
