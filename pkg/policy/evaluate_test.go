@@ -222,6 +222,7 @@ func TestAuthorAsOwner(t *testing.T) {
 		{"RG-337 also on a non-delegable path", facts(own, withPolicy(allow), files("prod/x.tf")), true, nil},
 		{"RG-337 the author needs write permission", facts(own, withPolicy(allow), user("erin", func(u *policy.UserFact) { u.Permission = "read" })), false, nil},
 		{"RG-337 the author who owns nothing does not count", facts(withPolicy(allow)), false, nil},
+		{"RG-337 a stale review of the author takes nothing away", facts(own, withPolicy(allow), review("erin", "APPROVED", oldSHA)), true, codes(policy.CodeStaleApproval)},
 		{"RG-337 a bot author never counts", facts(withPolicy(allow+delegation), pullMod(func(p *policy.PullRequest) { p.Author = actor("renovate[bot]") })), false, nil},
 		{"RG-337 a deleted author is ignored", facts(own, withPolicy(allow), pullMod(func(p *policy.PullRequest) { p.Author = nil })), false, nil},
 	})

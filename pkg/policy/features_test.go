@@ -56,6 +56,8 @@ func TestRequirements(t *testing.T) {
 		{"a requirement on unowned paths needs from", facts(unowned, files("free/x"), approves("alice")), false, nil},
 		{"a requirement on unowned paths with from", facts(unownedFrom, files("free/x"), approves("alice")), true, nil},
 		{"a requirement on unowned paths, nobody approved", facts(unownedFrom, files("free/x")), false, nil},
+		{"RG-344 RG-345 no App approves a protected path that nobody owns", facts(withPolicy(strings.ReplaceAll(delegation, "@acme/platform", "*")+"[[requirement]]\nname = \"x\"\npaths = [\"/.github/**\"]\nfrom = [\"@alice\"]\ncount = 1\n"),
+			files(".github/workflows/ci.yml"), approves("renovate[bot]")), false, nil},
 		{"optional: never blocks", facts(optional, approves("bob")), true, nil},
 		{"exclude_author: the author's own approval", facts(noAuthor, bobAuthor, approves("bob")), false, nil},
 		{"exclude_author: somebody else's", facts(noAuthor, bobAuthor, approves("carol")), true, nil},

@@ -139,9 +139,10 @@ func (e *evaluation) assignOwners(p *pullPlan) {
 	emails := 0
 	for i, ownership := range p.base.codeowners.MatchAll(names) {
 		q := &p.paths[i]
-		q.owners, q.index = ownership, i
-		if q.set = p.setOf(ownership); q.set == unowned {
-			continue
+		q.owners, q.index, q.set = ownership, i, p.setOf(ownership)
+		// Also where nobody owns the path: a requirement may still ask for it.
+		if len(p.base.rules.Delegations) > 0 {
+			q.barred = e.barred(p.base, q.path, &rails, &builtIn)
 		}
 		if slices.ContainsFunc(ownership.Owners, func(o Owner) bool { return o.Kind == OwnerEmail }) {
 			if emails++; emails <= maxListedProblems {
@@ -150,9 +151,6 @@ func (e *evaluation) assignOwners(p *pullPlan) {
 				f.Line = ownership.Line
 				p.fail(f)
 			}
-		}
-		if len(p.base.rules.Delegations) > 0 {
-			q.barred = e.barred(p.base, q.path, &rails, &builtIn)
 		}
 	}
 }

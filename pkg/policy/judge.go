@@ -35,8 +35,10 @@ func (p *pullPlan) candidates() (people, apps []candidate) {
 		}
 	}
 	author := p.pull.Author
-	counts := p.base.rules.AllowAuthor && author != nil && author.Type == ActorUser && author.ID > 0
-	if counts && !slices.ContainsFunc(people, func(c candidate) bool { return c.who.ID == author.ID }) {
+	if p.base.rules.AllowAuthor && author != nil && author.Type == ActorUser {
+		// One candidate a person: a review of their own, perhaps of an older
+		// commit, adds nothing to what the author has anyway.
+		people = slices.DeleteFunc(people, func(c candidate) bool { return c.who.ID == author.ID })
 		people = append(people, candidate{who: *author, login: strings.ToLower(author.Login)})
 		slices.SortStableFunc(people, func(a, b candidate) int { return strings.Compare(a.login, b.login) })
 	}
