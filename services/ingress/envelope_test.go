@@ -168,8 +168,8 @@ func TestContentLength(t *testing.T) {
 		req.Body, req.ContentLength, req.GetBody = io.NopCloser(&endless{}), -1, nil
 		status := http.StatusRequestEntityTooLarge
 		if resp, err := b.http.Client().Do(req); err == nil { // else the server closed the connection on a sender that went on
+			defer resp.Body.Close()
 			status = resp.StatusCode
-			resp.Body.Close()
 		}
 		nudgetest.Eventually(t, "the refusal is logged", func() bool { return b.log.String() != "" })
 		wantRefused(t, b, st, reply{status: status}, http.StatusRequestEntityTooLarge, resultTooLarge, "10 MiB")

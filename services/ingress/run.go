@@ -82,6 +82,8 @@ func serve(ctx context.Context, ln net.Listener, handler http.Handler, log *slog
 	if err != nil {
 		err = errors.Join(fmt.Errorf("drain webhooks within %s: %w", drain, err), server.Close())
 	}
-	<-failed // http.ErrServerClosed
+	if ended := <-failed; !errors.Is(ended, http.ErrServerClosed) {
+		err = errors.Join(err, ended)
+	}
 	return err
 }

@@ -46,7 +46,9 @@ func run(t *testing.T, cfg Config) *running {
 	go func() { r.done <- Run(ctx, r.rt, cfg) }()
 	t.Cleanup(func() {
 		stop()
-		<-r.done
+		if err := <-r.done; err != nil {
+			t.Error(err)
+		}
 		if err := r.rt.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
@@ -107,7 +109,7 @@ func TestRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			body, err := io.ReadAll(resp.Body)
-			resp.Body.Close()
+			_ = resp.Body.Close()
 			if err != nil || resp.StatusCode/100 != 4 || strings.Contains(string(body), "countersign_") {
 				t.Errorf("GET %s in public: %d %s", path, resp.StatusCode, body)
 			}
@@ -188,7 +190,7 @@ func TestRun(t *testing.T) {
 		nudgetest.Eventually(t, "nothing new is taken", func() bool {
 			conn, err := net.Dial("tcp", r.addr)
 			if err == nil {
-				conn.Close()
+				_ = conn.Close()
 			}
 			return err != nil
 		})
@@ -252,7 +254,7 @@ func TestServeBounds(t *testing.T) {
 	}()
 	go func() {
 		if resp, err := http.Get("http://" + ln.Addr().String() + Route); err == nil {
-			resp.Body.Close()
+			_ = resp.Body.Close()
 		}
 	}()
 	<-entered

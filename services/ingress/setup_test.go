@@ -309,7 +309,6 @@ type fakeStore struct {
 	ids       []store.DeliveryID
 	wait      time.Duration
 	err       error
-	accepted  store.Acceptance
 }
 
 func (f *fakeStore) AcceptDirect(_ context.Context, d store.Delivery, w store.DirectWork) (store.Acceptance, error) {
