@@ -116,7 +116,7 @@ func problemFindings(problems []FileProblem, owner string) []Finding {
 	var out []Finding
 	for i, p := range problems {
 		if i == maxListedProblems {
-			out = append(out, failure(CodeInvalidPolicy, p.Path, "%s%s has %s more", owner, p.Path, count(len(problems)-i, "mistake")))
+			out = append(out, failure(CodeInvalidPolicy, p.Path, "%s%s has %s", owner, p.Path, count(len(problems)-i, "more mistake")))
 			break
 		}
 		f := failure(p.Code, p.Path, "%s%s", owner, p)
@@ -144,7 +144,7 @@ func (b *compiledBase) readCodeowners(base Base) {
 	problems := b.codeowners.Problems()
 	for i, p := range problems {
 		if i == maxListedProblems {
-			b.fail(failure(Code(p.Kind), fact.Path, "%s has %s more that cannot be used", fact.Path, count(len(problems)-i, "line")))
+			b.fail(failure(Code(p.Kind), fact.Path, "%s has %s that cannot be used", fact.Path, count(len(problems)-i, "more line")))
 			break
 		}
 		f := failure(Code(p.Kind), fact.Path, "%s: %s", fact.Path, p)
@@ -160,7 +160,7 @@ func (b *compiledBase) readGitHubErrors(list CodeownersErrorList, path string) {
 	}
 	for i, e := range list.sorted() {
 		if i == maxListedProblems {
-			b.fail(failure(CodeGitHubCodeownersError, path, "GitHub reports %s more", count(len(list.Items)-i, "error")))
+			b.fail(failure(CodeGitHubCodeownersError, path, "GitHub reports %s", count(len(list.Items)-i, "more error")))
 			break
 		}
 		text := strings.TrimSpace(e.Kind)

@@ -370,7 +370,7 @@ func TestCodeownersFacts(t *testing.T) {
 		if n := len(v.Pulls[0].Findings); n != 21 {
 			t.Errorf("%d findings, want 20 and a count", n)
 		}
-		if v = mustBlock(t, facts(withCodeowners(strings.Repeat("!x @alice\n", 25)))); !strings.Contains(fmt.Sprint(v.Pulls[0].Findings), "5 lines more that cannot be used") {
+		if v = mustBlock(t, facts(withCodeowners(strings.Repeat("!x @alice\n", 25)))); !strings.Contains(fmt.Sprint(v.Pulls[0].Findings), "5 more lines that cannot be used") {
 			t.Errorf("findings %v", v.Pulls[0].Findings)
 		}
 	})

@@ -172,11 +172,14 @@ func writePull(doc *document, p *PullVerdict) {
 	doc.blank()
 	doc.line(fmt.Sprintf("Judged by %s and %s at base commit %s.", orNone(p.CodeownersPath, "no CODEOWNERS file"), orNone(p.PolicyPath, "no policy file"), code(p.BaseSHA)))
 	writeFindings(doc, p.Findings)
-	if p.BreakGlass != nil {
+	if p.BreakGlass != nil && p.BreakGlass.Active {
 		writeBreakGlass(doc, p.BreakGlass)
 	}
 	for i := range p.Groups {
 		writeGroup(doc, &p.Groups[i])
+	}
+	if p.BreakGlass != nil && !p.BreakGlass.Active {
+		writeBreakGlass(doc, p.BreakGlass)
 	}
 	if len(p.Unowned) > 0 {
 		doc.blank()
@@ -186,7 +189,7 @@ func writePull(doc *document, p *PullVerdict) {
 		doc.blank()
 		for i, path := range p.Unowned {
 			if i == maxShownUnowned {
-				doc.line(fmt.Sprintf("- and %s more", count(len(p.Unowned)-i, "path")))
+				doc.line("- and " + count(len(p.Unowned)-i, "more path"))
 				break
 			}
 			doc.line("- " + code(path))
@@ -217,6 +220,9 @@ func writeGroup(doc *document, g *GroupVerdict) {
 		doc.line("- " + approvalLine(&g.Approvals[i]))
 	}
 	for _, r := range g.Rejected {
+		if g.Satisfied {
+			break // what counted is enough; the verdict keeps the others
+		}
 		doc.line(fmt.Sprintf("- ➖ %s does not count here (%s): %s", code(r.Login), code(string(r.Code)), prose(r.Reason)))
 	}
 	for _, d := range g.Delegates {
@@ -228,7 +234,7 @@ func writeGroup(doc *document, g *GroupVerdict) {
 	}
 	for i := range g.Files {
 		if i == maxShownFiles {
-			doc.line(fmt.Sprintf("- and %s more", count(len(g.Files)-i, "file")))
+			doc.line("- and " + count(len(g.Files)-i, "more file"))
 			break
 		}
 		if doc.full() {
@@ -243,7 +249,7 @@ func groupHeading(g *GroupVerdict) string {
 	owners := make([]string, 0, len(g.Owners))
 	for i, o := range g.Owners {
 		if i == 20 {
-			owners = append(owners, fmt.Sprintf("and %d more", len(g.Owners)-i))
+			owners = append(owners, fmt.Sprintf("%d more", len(g.Owners)-i))
 			break
 		}
 		owners = append(owners, code(o))
