@@ -24,7 +24,7 @@ type GitHub interface {
 // Config is the managed check's name and its bounds.
 type Config struct {
 	Name         string        `env:"COUNTERSIGN_CHECK_NAME" envDefault:"Countersign / approval" desc:"name of the managed check run, the one that branch protection requires (RG-290)"`
-	WriteTimeout time.Duration `env:"COUNTERSIGN_CHECK_WRITE_TIMEOUT" envDefault:"8s" desc:"bound on one write of a check run with its read-back; it stays below the guard wait (P10)"`
+	WriteTimeout time.Duration `env:"COUNTERSIGN_CHECK_WRITE_TIMEOUT" envDefault:"4s" desc:"bound on one write of a check run with the reads before and after it, and on undoing one; keep it below the fast path's timeout, which authority events wait (P10)"`
 	GuardWait    time.Duration `env:"COUNTERSIGN_GUARD_WAIT" envDefault:"10s" desc:"longest wait for the publication guard of a head"`
 }
 

@@ -42,31 +42,25 @@ func (m *Manager) Publish(ctx context.Context, gh GitHub, s *store.Store, p Publ
 	if err := guard.Fences(ctx, p.Evaluation, head.RunID, p.BaseRefs, 0); err != nil {
 		return 0, err
 	}
-	if err := t.finalRead(ctx, p); err != nil {
+	// One deadline for everything inside the guard: authority events wait for it, and are refused when it is held too long (P10, RG-161).
+	bounded, cancel := context.WithTimeout(ctx, m.cfg.WriteTimeout)
+	defer cancel()
+	if err := p.FinalRead(bounded); err != nil {
 		return 0, err
 	}
-	id, err := guard.RecordIntent(ctx, p.Evaluation, p.Decision, p.BaseRefs)
+	id, err := guard.RecordIntent(bounded, p.Evaluation, p.Decision, p.BaseRefs)
 	if err != nil {
 		return 0, err
 	}
-	if answered, err := t.writeAndConfirm(ctx, p, id); err != nil {
+	if answered, err := t.writeAndConfirm(bounded, p, id); err != nil {
 		return 0, t.undo(ctx, p, id, answered, err)
 	}
 	return id, nil
 }
 
-// finalRead is bounded as a write is: authority events wait for this guard, and are refused when it is held too long (P10, RG-161).
-func (t *target) finalRead(ctx context.Context, p Publication) error {
-	ctx, cancel := context.WithTimeout(ctx, t.m.cfg.WriteTimeout)
-	defer cancel()
-	return p.FinalRead(ctx)
-}
-
-// writeAndConfirm is bounded below the guard's wait (P10). answered says that GitHub answered the write, so that nothing of
+// writeAndConfirm writes, reads back and confirms. answered says that GitHub answered the write, so that nothing of
 // it can still arrive.
 func (t *target) writeAndConfirm(ctx context.Context, p Publication, id store.DecisionID) (answered bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, t.m.cfg.WriteTimeout)
-	defer cancel()
 	want := t.decided(p, id)
 	_, err = t.gh.UpdateRun(ctx, t.repo, t.head.RunID, want)
 	t.audit(ctx, "publish", t.head.RunID, "in_progress", p.Decision.Conclusion, err)

@@ -46,8 +46,12 @@ const replaceEvaluationSet = `
         requested_at = CASE WHEN e.recheck THEN now() ELSE e.requested_at END,
         watermark_head = CASE WHEN coalesce(excluded.watermark_updated_at >= e.watermark_updated_at, e.watermark_updated_at IS NULL) THEN excluded.watermark_head ELSE e.watermark_head END,
         watermark_updated_at = greatest(e.watermark_updated_at, excluded.watermark_updated_at),
-        watermark_review_id = CASE WHEN excluded.watermark_review_id >= e.watermark_review_id THEN excluded.watermark_review_id ELSE e.watermark_review_id END,
-        watermark_review_state = CASE WHEN excluded.watermark_review_id >= e.watermark_review_id THEN excluded.watermark_review_state ELSE e.watermark_review_state END`
+        watermark_review_id = CASE WHEN ` + newerReview + ` THEN excluded.watermark_review_id ELSE e.watermark_review_id END,
+        watermark_review_state = CASE WHEN ` + newerReview + ` THEN excluded.watermark_review_state ELSE e.watermark_review_state END`
+
+// newerReview: which review a coalesced row waits to see (P5). A dismissal wins over everything: not to see an approval yet only
+// blocks, not to see a dismissal yet would pass.
+const newerReview = `(excluded.watermark_review_state = 'DISMISSED' OR (e.watermark_review_state <> 'DISMISSED' AND excluded.watermark_review_id >= e.watermark_review_id))`
 
 // queueing says on whose behalf pull requests of one repository are queued.
 type queueing struct {

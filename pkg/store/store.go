@@ -16,7 +16,7 @@ import (
 type Config struct {
 	URL            string        `env:"COUNTERSIGN_DATABASE_URL" secret:"true" desc:"Postgres connection URL of this service's own role"`
 	MaxConns       int32         `env:"COUNTERSIGN_DATABASE_MAX_CONNS" envDefault:"8" desc:"connections for statements; past about eight a process gains nothing"`
-	GuardConns     int32         `env:"COUNTERSIGN_DATABASE_GUARD_CONNS" envDefault:"8" desc:"connections for publication guards, one for each check run being written"`
+	GuardConns     int32         `env:"COUNTERSIGN_DATABASE_GUARD_CONNS" envDefault:"20" desc:"connections for publication guards, one for each check run being written or waited for; at least the workers and the fast path together"`
 	AllowPlaintext bool          `env:"COUNTERSIGN_DATABASE_ALLOW_PLAINTEXT" envDefault:"false" desc:"allow a remote Postgres without TLS, for a private network that encrypts by itself (RG-451)"`
 	ConnectTimeout time.Duration `env:"COUNTERSIGN_DATABASE_CONNECT_TIMEOUT" envDefault:"3s" desc:"bound on opening one connection (RG-441)"`
 	PoolTimeout    time.Duration `env:"COUNTERSIGN_DATABASE_POOL_TIMEOUT" envDefault:"2s" desc:"bound on waiting for a free connection (RG-441)"`

@@ -39,7 +39,7 @@ func (c Config) Validate() error {
 	if c.RecheckAfter < 0 || c.RecheckAfter > time.Hour {
 		own = errors.Join(own, fmt.Errorf("COUNTERSIGN_RECHECK_AFTER is %s: use 0 to 1h", c.RecheckAfter))
 	}
-	return errors.Join(c.Store.Validate(), c.Check.Validate(), c.Worker.Validate(), c.Identity.Validate(), own)
+	return errors.Join(c.Store.Validate(), c.Check.Validate(), c.Worker.Validate(), c.Identity.Validate(), policy.CheckPaths(c.GitHub.PolicyPaths), own)
 }
 
 // settings are what enters a snapshot of these.

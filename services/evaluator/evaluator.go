@@ -153,12 +153,24 @@ func (w *Worker) Step(ctx context.Context, via nudge.Via) (did bool, err error) 
 // evaluateHeld keeps the lease while it evaluates, and no longer: a panic must not leave a renewal behind, or nobody could
 // ever claim the head again.
 func (w *Worker) evaluateHeld(ctx context.Context, ev store.Evaluation) (outcome, error) {
+	ctx = ghclient.WithLane(ctx, budgetLane(ev.Rows[0].Lane))
 	held, stop := store.KeepLease(ctx, w.Config.Worker.Lease, func(ctx context.Context) error {
 		return w.Store.RenewEvaluation(ctx, ev, w.Config.Worker.Lease)
 	})
 	defer stop()
 	out, err := w.evaluate(held, ev)
 	return out, store.LeaseError(held, err)
+}
+
+// budgetLane is what an evaluation's requests count as when slots or budget are short.
+func budgetLane(l store.Lane) ghclient.Lane {
+	switch l {
+	case store.LaneInteractive:
+		return ghclient.LaneFresh
+	case store.LaneFanout:
+		return ghclient.LaneFanout
+	}
+	return ghclient.LaneReconcile
 }
 
 // settle frees what an unfinished evaluation held, and says in one line what it came to.

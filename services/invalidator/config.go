@@ -29,7 +29,7 @@ func (c Config) Validate() error {
 	if c.FastPathConcurrency < 1 || c.FastPathConcurrency > 64 {
 		bounds = errors.New("COUNTERSIGN_FAST_PATH_CONCURRENCY must be 1 to 64")
 	}
-	return errors.Join(c.Store.Validate(), c.Check.Validate(), c.Worker.Validate(), c.Identity.Validate(), bounds)
+	return errors.Join(c.Store.Validate(), c.Check.Validate(), c.Worker.Validate(), c.Identity.Validate(), policy.CheckPaths(c.GitHub.PolicyPaths), bounds)
 }
 
 // policyPaths are the files whose presence at the base makes a repository managed (D5).

@@ -173,6 +173,11 @@ func (w *Worker) revoke(held context.Context, inv store.Invalidation) (outcome, 
 // so GitHub is asked before anything is written.
 func (w *Worker) closedPass(ctx context.Context, gh GitHub, repo ghclient.Repo, inv store.Invalidation) (outcome, error) {
 	found, err := w.candidates(ctx, gh, repo, inv)
+	if errors.Is(err, ghclient.ErrTooLarge) || errors.Is(err, ghclient.ErrMalformed) {
+		// A listing that will not get better must not keep an old success: in doubt it is revoked.
+		proof, resetErr := w.reset(ctx, gh, repo, inv)
+		return outcome{proof: proof}, errors.Join(err, resetErr)
+	}
 	if err != nil {
 		return outcome{}, err
 	}
