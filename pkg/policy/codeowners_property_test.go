@@ -66,23 +66,43 @@ func TestCodeownersIndexEqualsReference(t *testing.T) {
 	}
 }
 
-// Files that differ only in literal names beside many globs of one directory:
+// Many globs beside each other, of words of all lengths, and paths made from them:
 // this is where globs are found by their rarest part.
 func TestCodeownersManyGlobsEqualReference(t *testing.T) {
 	t.Parallel()
-	piece := rapid.StringOfN(rapid.RuneFrom([]rune("abé*?")), 1, 12, -1)
-	rapid.Check(t, func(t *rapid.T) {
-		var text strings.Builder
-		for i, name := range rapid.SliceOfN(piece, 1, 60).Draw(t, "names") {
-			if strings.Contains(name, "***") {
-				continue
+	word := rapid.SampledFrom([]string{"a", "b", "é", "ab", "abc", "test", "alpha", "beta_1", "beta_2", "generated", "日本", "_test.go", ".pb.go", ".go", "abababab"})
+	wild := rapid.SampledFrom([]string{"*", "*", "*", "?", "?*", "**"})
+	drawGlob := rapid.Custom(func(t *rapid.T) string {
+		var glob strings.Builder
+		for i := range rapid.IntRange(1, 5).Draw(t, "parts") {
+			if i > 0 || rapid.Bool().Draw(t, "lead") {
+				glob.WriteString(wild.Draw(t, "wild"))
 			}
-			fmt.Fprintf(&text, "%s%s @o%d\n", rapid.SampledFrom([]string{"", "/", "**/a/"}).Draw(t, "lead"), name, i)
+			glob.WriteString(word.Draw(t, "word"))
+		}
+		if rapid.Bool().Draw(t, "trail") {
+			glob.WriteString(wild.Draw(t, "wild"))
+		}
+		return glob.String()
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		globs := rapid.SliceOfN(drawGlob, 1, 60).Draw(t, "globs")
+		var text strings.Builder
+		for i, glob := range globs {
+			fmt.Fprintf(&text, "%s%s @o%d\n", rapid.SampledFrom([]string{"", "", "/", "**/a/"}).Draw(t, "lead"), glob, i)
 		}
 		c := ParseCodeowners("CODEOWNERS", []byte(text.String()))
-		drawName := rapid.StringOfN(rapid.RuneFrom([]rune("abé")), 1, 14, -1)
+		if !c.Valid() {
+			t.Fatalf("generated rules are invalid: %v", c.Problems()[0])
+		}
 		for range 20 {
-			path := strings.Join(rapid.SliceOfN(drawName, 1, 3).Draw(t, "path"), "/")
+			path := ""
+			for range rapid.IntRange(0, 2).Draw(t, "directories") {
+				path += word.Draw(t, "directory") + "/"
+			}
+			for _, part := range strings.Split(strings.ReplaceAll(rapid.SampledFrom(globs).Draw(t, "like"), "?", "*"), "*") {
+				path += part + rapid.SampledFrom([]string{"", "a", "é", "test"}).Draw(t, "gap")
+			}
 			if diff := cmp.Diff(referenceOwnership(c.Rules(), path), c.Match(path)); diff != "" {
 				t.Fatalf("Match(%q) (-reference +index):\n%s\nof\n%s", path, diff, text.String())
 			}

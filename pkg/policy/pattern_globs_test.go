@@ -115,6 +115,15 @@ func TestNameEdges(t *testing.T) {
 			t.Fatalf("edge %d leads to %d", i, child)
 		}
 	}
+	homes := make(map[uint32]bool)
+	for _, slot := range edges.slots {
+		if slot.edge != 0 {
+			homes[edges.home(slot.hash)] = true
+		}
+	}
+	if len(homes) < nodes*names/2 {
+		t.Errorf("%d edges start at only %d places", nodes*names, len(homes))
+	}
 	if child := edges.find(nodes, "name0", edges.hashName("name0")); child != 0 {
 		t.Errorf("a node without edges leads to %d", child)
 	}
