@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
 	"github.com/countersign/countersign/pkg/daemon"
 	"github.com/countersign/countersign/pkg/nudge"
 	"github.com/countersign/countersign/pkg/nudge/nudgetest"
@@ -261,5 +264,27 @@ func TestServeBounds(t *testing.T) {
 	stop()
 	if err := <-done; !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a request that outlived the drain: %v, want an error that says so", err)
+	}
+}
+
+func TestTrace(t *testing.T) {
+	t.Parallel()
+	spans := tracetest.NewSpanRecorder()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
+	st := &fakeStore{}
+	s, err := New(Deps{Store: st, Bus: offline(), Config: testConfig(), Tracer: provider.Tracer("")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := request(t, Route, "d1", "pull_request", encode(t, pullRequest("opened", 7, headA, "open")))
+	const foreign = "0af7651916cd43dd8448eb211c80319c"
+	req.Header.Set("Traceparent", "00-"+foreign+"-b7ad6b7169203331-01")
+	s.ServeHTTP(httptest.NewRecorder(), req)
+	if len(spans.Ended()) != 1 {
+		t.Fatalf("%d spans, want one a request", len(spans.Ended()))
+	}
+	trace := spans.Ended()[0].SpanContext().TraceID().String()
+	if len(st.traces) != 1 || !strings.Contains(st.traces[0], trace) || trace == foreign {
+		t.Errorf("the row carries %q; want trace %s, and not the sender's", st.traces, trace)
 	}
 }

@@ -307,6 +307,7 @@ type fakeStore struct {
 	direct    []store.DirectWork
 	authority []store.AuthorityWork
 	ids       []store.DeliveryID
+	traces    []string
 	wait      time.Duration
 	err       error
 }
@@ -317,7 +318,7 @@ func (f *fakeStore) AcceptDirect(_ context.Context, d store.Delivery, w store.Di
 	if f.err != nil {
 		return store.Acceptance{}, f.err
 	}
-	f.direct, f.ids = append(f.direct, w), append(f.ids, d.ID)
+	f.direct, f.ids, f.traces = append(f.direct, w), append(f.ids, d.ID), append(f.traces, d.Traceparent)
 	return store.Acceptance{New: true, Head: store.HeadKey{Installation: w.Installation, Repository: w.Repository, SHA: w.Head}, HeadGeneration: 1, Pending: true}, nil
 }
 
