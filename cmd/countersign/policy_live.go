@@ -35,9 +35,20 @@ func (c liveConfig) Validate() error {
 	return errors.Join(problems...)
 }
 
+// githubSettings keeps what concerns GitHub: the command stands beside a service's settings and reads no others.
+func githubSettings(environ []string) []string {
+	var kept []string
+	for _, kv := range environ {
+		if !strings.HasPrefix(kv, "COUNTERSIGN_") || strings.HasPrefix(kv, "COUNTERSIGN_GITHUB_") {
+			kept = append(kept, kv)
+		}
+	}
+	return kept
+}
+
 // newOwnerSource is the client of one installation, allowed to read members only.
 func newOwnerSource(environ []string, installation int64) (ownerSource, error) {
-	cfg, err := daemon.Load[liveConfig](nil, environ)
+	cfg, err := daemon.Load[liveConfig](nil, githubSettings(environ))
 	if err != nil {
 		return nil, err
 	}
