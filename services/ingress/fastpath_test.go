@@ -106,7 +106,7 @@ func TestFastPath(t *testing.T) {
 		}
 	})
 	for _, outcome := range []nudge.Outcome{nudge.OutcomeReset, nudge.OutcomeNothing, nudge.OutcomeSuperseded, nudge.OutcomeRateLimited, nudge.OutcomeFailed} {
-		name := map[nudge.Outcome]string{nudge.OutcomeFailed: "RG-141 ", nudge.OutcomeRateLimited: "RG-144 "}[outcome]
+		name := map[nudge.Outcome]string{nudge.OutcomeFailed: "RG-141 "}[outcome]
 		t.Run(name+"the answer "+outcome.String()+" is counted and 202", func(t *testing.T) {
 			t.Parallel()
 			b, i := withInvalidator(t, nil)
@@ -204,7 +204,7 @@ func TestFastPathOfDuplicates(t *testing.T) {
 			}
 		}
 	})
-	t.Run("RG-146 RG-143 a duplicate of a delivery that was reset does not try again", func(t *testing.T) {
+	t.Run("RG-143 a duplicate of a delivery that was reset does not try again", func(t *testing.T) {
 		t.Parallel()
 		b, i := withInvalidator(t, nil)
 		b.redeliver("d1", "pull_request", open()).wantBody(t, true, true)
