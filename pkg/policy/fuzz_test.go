@@ -26,7 +26,7 @@ func FuzzPolicyTOML(f *testing.F) {
 			t.Fatal("rules and problems at once, or neither")
 		}
 		for _, p := range append(one, two...) {
-			if p.Path == "" || p.Message == "" || p.Mend == "" || p.Line < 0 || p.Line > bytes.Count(text, []byte("\n"))+1 {
+			if p.Path == "" || p.Message == "" || p.Mend == "" || p.Line < 0 || p.Line > bytes.Count(text, []byte("\n"))+1 || len(p.String()) > policy.MaxMessageChars {
 				t.Fatalf("problem %+v", p)
 			}
 		}

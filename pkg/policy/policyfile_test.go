@@ -183,6 +183,34 @@ func TestOrganizationPolicyFile(t *testing.T) {
 	})
 }
 
+// TestHostilePolicyFiles: each of these once cost time or memory that grew with
+// the square of the file; the test's own time limit is what it would exceed.
+func TestHostilePolicyFiles(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a", 400_000)
+	for name, text := range map[string]string{
+		"a key of many parts": strings.Repeat("a.", 20_000) + "a = 1\n", "a table of many parts": "[" + strings.Repeat("a.", 20_000) + "a]\n",
+		"a long key with many values": long + " = [" + strings.Repeat("1,", 200_000) + "]\n", "arrays in arrays": "a = " + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000) + "\n",
+		"tables in tables": "a = " + strings.Repeat("{a = ", 5_000) + "1" + strings.Repeat("}", 5_000) + "\n", "a long alias": "schema_version = 1\n[apps." + long + "]\n",
+		"a long version": "schema_version = \"" + long + "\"\n", "many tables": strings.Repeat("[[a]]\n[a.b]\n", 5_000), "many unknown keys": func() string {
+			var b strings.Builder
+			for i := range 20_000 {
+				fmt.Fprintf(&b, "k%d = 1\n", i)
+			}
+			return b.String()
+		}(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, p := range append(parseRepo("p.toml", []byte(text)), parseOrg("p.toml", []byte(text))...) {
+				if len(p.String()) > policy.MaxMessageChars || len(p.Key) > 200 {
+					t.Fatalf("RG-496: a problem of %d bytes", len(p.String()))
+				}
+			}
+		})
+	}
+}
+
 func TestPolicyKind(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

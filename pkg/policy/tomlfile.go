@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +14,10 @@ import (
 
 // MaxPolicyBytes is the largest policy file that is read (RG-357).
 const MaxPolicyBytes = 1_000_000
+
+// maxAssignments bounds the keys of a policy file, far above what the limits of
+// its tables allow: the TOML parser takes time that grows with their square.
+const maxAssignments = 10_000
 
 // FileProblem is one mistake in a policy file: where it is, what it is and
 // what mends it.
@@ -74,6 +79,10 @@ func openTOML(path string, text []byte) (*tomlFile, *tomlTable) {
 		f.problems[0].Code = CodeEvidenceUnknown
 		return f, nil
 	}
+	if n := bytes.Count(text, []byte("=")); n > maxAssignments {
+		f.problem("", "the file has %d assignments", "keep at most %d", n, maxAssignments)
+		return f, nil
+	}
 	document := map[string]any{}
 	if err := toml.Unmarshal(text, &document); err != nil {
 		f.syntaxProblem(err)
@@ -91,7 +100,7 @@ func (f *tomlFile) syntaxProblem(err error) {
 	var de *toml.DecodeError
 	if errors.As(err, &de) {
 		p.Line, p.Column = de.Position()
-		p.Key = strings.Join(de.Key(), ".")
+		p.Key = clip(strings.Join(de.Key(), "."), 200)
 	}
 	f.problems = append(f.problems, p)
 }
@@ -106,8 +115,8 @@ func (f *tomlFile) problem(key, message, mend string, args ...any) {
 		at = f.placeOf(key)
 	}
 	f.problems = append(f.problems, FileProblem{
-		Path: f.path, Line: at.line, Column: at.column, Key: key, Code: CodeInvalidPolicy,
-		Message: fmt.Sprintf(message, args[:n]...), Mend: fmt.Sprintf(mend, args[n:]...),
+		Path: f.path, Line: at.line, Column: at.column, Key: clip(key, 200), Code: CodeInvalidPolicy,
+		Message: clip(fmt.Sprintf(message, args[:n]...), 300), Mend: clip(fmt.Sprintf(mend, args[n:]...), 400),
 	})
 }
 

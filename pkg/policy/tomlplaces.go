@@ -7,6 +7,13 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
+// Keys beyond these bounds get no place of their own: a hostile file could
+// otherwise make the places many times larger than itself.
+const (
+	maxPlaceKey   = 300
+	maxPlaceParts = 8
+)
+
 // placesOf maps each key path of a valid document to where it is written, so
 // that a mistake found after decoding still names its line.
 func placesOf(text []byte) map[string]place {
@@ -78,6 +85,9 @@ func note(places map[string]place, key string, at place) {
 }
 
 func noteValue(places map[string]place, key string, value *unstable.Node, at place, lines lineIndex) {
+	if len(key) > maxPlaceKey {
+		return
+	}
 	switch value.Kind {
 	case unstable.Array:
 		it, i := value.Children(), 0
@@ -119,7 +129,9 @@ func keyPath(node *unstable.Node, lines lineIndex) (string, place) {
 		if len(parts) == 0 && part.Raw.Length > 0 {
 			at = lines.at(int(part.Raw.Offset))
 		}
-		parts = append(parts, string(part.Data))
+		if parts = append(parts, string(part.Data)); len(parts) > maxPlaceParts {
+			break // no key of ours is that deep; the places up to here will do
+		}
 	}
 	return strings.Join(parts, "\x00"), at
 }
