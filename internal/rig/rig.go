@@ -105,8 +105,11 @@ func (r *Rig) Client(p ghclient.Permissions) *ghclient.Client {
 }
 
 // Checks is a manager of the managed check.
-func (r *Rig) Checks() *checkrun.Manager {
-	return checkrun.New(checkrun.Config{Name: CheckName, WriteTimeout: 5 * time.Second, GuardWait: 6 * time.Second}, r.Logger(), prometheus.NewRegistry())
+func (r *Rig) Checks() *checkrun.Manager { return r.ChecksWith(6 * time.Second) }
+
+// ChecksWith is a manager that waits so long for a guard.
+func (r *Rig) ChecksWith(guardWait time.Duration) *checkrun.Manager {
+	return checkrun.New(checkrun.Config{Name: CheckName, WriteTimeout: 5 * time.Second, GuardWait: guardWait}, r.Logger(), prometheus.NewRegistry())
 }
 
 // Repo is the example repository's route and identity.
