@@ -85,17 +85,11 @@ func (e *evaluation) memberStanding(login string, team Owner) standing {
 	if s.answer == no {
 		return s
 	}
-	// Asked for together with the team: one round trip less.
-	membership := e.membership(key, login)
-	if s.answer == unsure && (membership == MembershipNone || membership == MembershipPending) {
-		s = eligible // the team does not matter
-	}
-	if s.answer == unsure {
-		return s
-	}
-	switch membership {
+	// Asked for together with the team: one round trip less. Who is no member
+	// needs to know nothing about the team.
+	switch e.membership(key, login) {
 	case MembershipActive:
-		return eligible
+		return s
 	case MembershipPending:
 		return refuse(CodeNotEligible, "@%s has not accepted the invitation to %s", login, team)
 	case MembershipNone:

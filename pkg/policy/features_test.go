@@ -65,9 +65,22 @@ func TestRequirements(t *testing.T) {
 		{"exclude_last_pusher: somebody else's", facts(noPusher, pusher(policy.ActorFact{State: policy.FactPresent, Actor: actor("bob")}), approves("carol")), true, nil},
 		{"RG-005 exclude_last_pusher: an unknown pusher", facts(noPusher, pusher(policy.ActorFact{State: policy.FactUnknown}), approves("carol")), false, codes(policy.CodeEvidenceUnknown)},
 		{"RG-005 exclude_last_pusher: a pusher GitHub does not name", facts(noPusher, pusher(policy.ActorFact{State: policy.FactAbsent}), approves("carol")), false, codes(policy.CodeEvidenceUnknown)},
+		{"exclude_author: nobody is excluded where the account is gone", facts(noAuthor, pullMod(func(p *policy.PullRequest) { p.Author = nil }), approves("bob")), true, nil},
+		{"RG-005 exclude_last_pusher: a pusher without an account", facts(noPusher, pusher(policy.ActorFact{State: policy.FactPresent}), approves("carol")), false, codes(policy.CodeEvidenceUnknown)},
+		{"RG-005 exclude_last_pusher: a pusher without an id", facts(noPusher, pusher(policy.ActorFact{State: policy.FactPresent, Actor: &policy.Actor{Login: "x"}}), approves("carol")), false, codes(policy.CodeEvidenceUnknown)},
+		{"RG-005 exclude_last_pusher: a name that was not settled", facts(noPusher, pusher(policy.ActorFact{State: policy.FactUnknown, Actor: actor("erin")}), approves("carol")), false, codes(policy.CodeEvidenceUnknown)},
 		{"exclude_author for all sets", facts(withPolicy("[approvals]\nexclude_author = true\n"), bobAuthor, approves("bob")), false, nil},
 		{"exclude_last_pusher for all sets", facts(withPolicy("[approvals]\nexclude_last_pusher = true\n"), pusher(policy.ActorFact{State: policy.FactPresent, Actor: actor("bob")}), approves("bob")), false, nil},
 		{"RG-336 neither is excluded by default", facts(bobAuthor, pusher(policy.ActorFact{State: policy.FactPresent, Actor: actor("bob")}), approves("bob")), true, nil},
+	})
+	t.Run("the check says what to do where GitHub names no pusher", func(t *testing.T) {
+		t.Parallel()
+		if v := mustBlock(t, facts(noPusher, pusher(policy.ActorFact{State: policy.FactAbsent}), approves("carol"))); !strings.Contains(v.NextStep, "push again") {
+			t.Errorf("next step %q", v.NextStep)
+		}
+		if v := mustBlock(t, facts(noPusher, pusher(policy.ActorFact{State: policy.FactUnknown}), approves("carol"))); strings.Contains(v.NextStep, "push again") {
+			t.Errorf("next step %q", v.NextStep)
+		}
 	})
 	t.Run("the check explains a count", func(t *testing.T) {
 		t.Parallel()
@@ -84,6 +97,12 @@ func TestRequirements(t *testing.T) {
 		t.Parallel()
 		v := mustApprove(t, facts(optional, approves("bob"), approves("dave")))
 		out := policy.Render(v, policy.RenderInput{})
+		if g := v.Pulls[0].Groups[1]; g.Kind != policy.GroupOptional || !g.Satisfied {
+			t.Errorf("group %+v", g)
+		}
+		if v := mustApprove(t, facts(optional, approves("bob"))); v.Pulls[0].Groups[1].Satisfied {
+			t.Error("nobody optional approved and it says so")
+		}
 		if !strings.Contains(out.Text, "for information") || !strings.Contains(out.Text, "<code>dave</code> as <code>&#64;acme/docs</code>") {
 			t.Errorf("text:\n%s", out.Text)
 		}
@@ -117,7 +136,27 @@ func TestContentStableApprovals(t *testing.T) {
 			p.OlderHeads[oldSHA] = policy.FileList{State: state, ContentState: content, Items: []policy.ChangedFile{same}}
 		})
 	}
+	side := func(mod func(*policy.ChangedFile)) func(*policy.Snapshot) {
+		f := policy.ChangedFile{Path: "src/a.go", PreviousPath: "src/z.go", Status: "renamed", Before: blob("x"), After: blob("y")}
+		mod(&f)
+		return older(f)
+	}
+	unknown := codes(policy.CodeEvidenceUnknown)
 	decide(t, []decision{
+		{"RG-007 a renamed file without its content before", facts(on, stale, side(func(f *policy.ChangedFile) { f.Before = nil })), false, unknown},
+		{"RG-007 a renamed file without its content after", facts(on, stale, side(func(f *policy.ChangedFile) { f.After = nil })), false, unknown},
+		{"RG-007 a modified file without its content before", facts(on, stale, side(func(f *policy.ChangedFile) { f.Status, f.PreviousPath, f.Before = "modified", "", nil })), false, unknown},
+		{"RG-007 an added file without its content", facts(on, stale, side(func(f *policy.ChangedFile) { f.Status, f.PreviousPath, f.After = "added", "", nil })), false, unknown},
+		{"RG-007 a removed file without its content", facts(on, stale, side(func(f *policy.ChangedFile) { f.Status, f.PreviousPath, f.Before = "removed", "", nil })), false, unknown},
+		{"RG-007 a file of an older head that is malformed", facts(on, stale, side(func(f *policy.ChangedFile) { f.Path = "../x" })), false, unknown},
+		{"RG-008 a path added twice at an older head", facts(on, stale, older(same, same)), false, unknown},
+		{"RG-008 a path removed twice at an older head", facts(on, stale, older(policy.ChangedFile{Path: "src/q", Status: "removed", Before: blob("1")}, policy.ChangedFile{Path: "src/q", Status: "removed", Before: blob("2")})), false, unknown},
+		{"a file replaced by a rename and added again is one path", facts(on, stale, pullMod(func(p *policy.PullRequest) {
+			p.Files.Items = []policy.ChangedFile{{Path: "src/a.go", Status: "added", After: blob("new")}, {Path: "src/b.go", PreviousPath: "src/a.go", Status: "renamed", Before: blob("x"), After: blob("x")}}
+			p.ChangedFiles = 2
+		}), older(policy.ChangedFile{Path: "src/a.go", Status: "modified", Before: blob("x"), After: blob("new")}, policy.ChangedFile{Path: "src/b.go", Status: "copied", After: blob("x")})), true, nil},
+		{"an unchanged file is none", facts(on, stale, older(same, policy.ChangedFile{Path: "src/u", Status: "unchanged"})), true, nil},
+		{"a change of base branch at an unknown time", facts(on, stale, older(same), baseChange(policy.BaseChangeFact{State: policy.FactPresent})), false, nil},
 		{"RG-331 off by default", facts(stale, older(same)), false, codes(policy.CodeStaleApproval)},
 		{"unchanged content keeps the approval", facts(on, stale, older(same)), true, nil},
 		{"another owner's content does not matter", facts(on, files("src/a.go", "docs/x"), stale, older(same, other), approves("dave")), true, nil},

@@ -52,6 +52,8 @@ func scenes() map[string]policy.Snapshot {
 		"blocked":           facts(files("src/a.go", "docs/b.md", "free.txt"), rename("docs/old.md", "src/new.md"), approves("alice"), approves("erin"), user("alice", func(u *policy.UserFact) { u.Permission = "read" }), membership("acme/platform", "erin", policy.MembershipPending), review("carol", "APPROVED", oldSHA), review("frank", "CHANGES_REQUESTED", headSHA)),
 		"delegation":        facts(withPolicy(half), files("src/a/x.go", "src/b/y.go", "prod/z.tf", "docs/n.md"), approves("renovate[bot]"), approves("octobot[bot]"), labels("hold")),
 		"delegation-labels": facts(withPolicy(half), files("src/a/x.go", "src/b/y.go"), approves("octobot[bot]"), labels("auto")),
+		"delegation-none":   facts(withPolicy("[[delegations]]\napp = \"octobot\"\npaths = [\"/src/z\"]\nfor_owners = [\"*\"]\n"+half), files("src/b/1", "src/b/2"), approves("renovate[bot]"), approves("octobot[bot]"), labels("hold", "auto")),
+		"people":            facts(withPolicy(delegation+"[[requirement]]\nname = \"a person\"\npaths = [\"/src/**\"]\ncount = 1\nhumans_min = 1\n"), approves("renovate[bot]")),
 		"app-identity":      facts(withPolicy(delegation), approves("renovate[bot]"), func(s *policy.Snapshot) { s.Apps["renovate[bot]"] = policy.AppFact{State: policy.FactAbsent} }),
 		"requirements":      facts(withPolicy(half+strict), files("src/a/x.go", "src/b/y.go", "free/f"), approves("bob"), approves("frank"), approves("renovate[bot]"), labels("x")),
 		"requirements-met":  facts(withPolicy(strict), files("src/a/x.go"), approves("bob"), approves("frank"), approves("alice"), approves("dave")),

@@ -78,9 +78,7 @@ func (e *evaluation) judge(p *pullPlan, g *group, people, apps []candidate) (Gro
 	slices.SortFunc(j.v.Rejected, func(a, b RejectedApproval) int {
 		return cmp.Or(strings.Compare(a.Login, b.Login), strings.Compare(string(a.Code), string(b.Code)), strings.Compare(a.Reason, b.Reason))
 	})
-	if len(j.v.Rejected) > maxListedRejections {
-		j.v.Rejected = slices.Clip(j.v.Rejected[:maxListedRejections])
-	}
+	j.v.Rejected = slices.Clip(j.v.Rejected[:min(len(j.v.Rejected), maxListedRejections)])
 	if j.v.Satisfied || g.kind == GroupOptional {
 		return j.v, nil
 	}
@@ -111,10 +109,7 @@ func (j *judgement) judgePeople(people []candidate) {
 
 // hasTeam reports whether an owner is a team that people can be members of.
 func (j *judgement) hasTeam() bool {
-	return slices.ContainsFunc(j.g.owners, func(o Owner) bool {
-		_, ours := j.e.teamKey(o)
-		return o.Kind == OwnerTeam && ours
-	})
+	return slices.ContainsFunc(j.g.owners, func(o Owner) bool { return o.Kind == OwnerTeam })
 }
 
 func (j *judgement) judgePerson(c candidate, owners []Owner) {
@@ -239,8 +234,11 @@ func (j *judgement) satisfied(covered bool) bool {
 			return false
 		}
 	}
-	if g.kind == GroupOwners {
-		return j.humans > 0 || (covered && len(g.paths) > 0)
+	switch g.kind {
+	case GroupOwners:
+		return j.humans > 0 || covered
+	case GroupOptional:
+		return j.approvers > 0
 	}
 	return j.approvers >= g.count && j.humans >= g.humans
 }

@@ -119,6 +119,8 @@ func TestNeeds(t *testing.T) {
 			policy.Requirements{Teams: []policy.TeamKey{platform}, Memberships: []policy.MembershipKey{{Team: platform, Login: "bob"}}}},
 		{"break-glass: the comments", facts(withPolicy(glass)), policy.Requirements{Comments: []int{7}}},
 		{"break-glass where nothing is owned: nothing", facts(withPolicy(glass), files("free.txt")), policy.Requirements{}},
+		{"an optional owner: what informs", facts(withCodeowners("* @alice\n"), requirement("paths = [\"*\"]\noptional = [\"@acme/docs\"]\n"), approves("dave")),
+			policy.Requirements{Teams: []policy.TeamKey{docs}, Memberships: []policy.MembershipKey{{Team: docs, Login: "dave"}}}},
 		{"a disabled policy: nothing", facts(withRawPolicy("schema_version = 1\nenabled = false\n"), approves("bob")), policy.Requirements{}},
 		{"health: owners and sizes, without any approval", facts(withPolicy("ownership_health = true\n")),
 			policy.Requirements{Users: []string{"alice"}, Teams: []policy.TeamKey{platform}, TeamSizes: []policy.TeamKey{platform}}},

@@ -113,7 +113,7 @@ func (j *judgement) currentContents() *contents {
 // contentsOf reduces a list of files to what happens to each path.
 func (p *pullPlan) contentsOf(list FileList) *contents {
 	incomplete := &contents{standing: unknownStanding("the content of the changed files could not be read in full")}
-	if list.State != FactPresent || list.ContentState != FactPresent || len(list.Items) > MaxChangedFiles {
+	if list.State != FactPresent || list.ContentState != FactPresent {
 		return incomplete
 	}
 	paths := make([]pathContent, 0, len(list.Items)+len(list.Items)/16)

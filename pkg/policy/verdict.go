@@ -124,8 +124,10 @@ type GroupVerdict struct {
 	// Name is the requirement's name; empty for an owner set.
 	Name string `json:"name,omitempty"`
 	// Owners are who may approve, in CODEOWNERS form, sorted.
-	Owners    []string `json:"owners"`
-	Satisfied bool     `json:"satisfied"`
+	Owners []string `json:"owners"`
+	// Satisfied says that nothing is missing; of an optional group, that
+	// somebody approved.
+	Satisfied bool `json:"satisfied"`
 	// Files are the paths of this group, sorted.
 	Files []FileVerdict `json:"files"`
 	// Required and HumansRequired are how many distinct approvers and how many
