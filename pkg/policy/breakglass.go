@@ -22,7 +22,8 @@ const (
 // Bounds of what is looked at: anybody can write comments.
 const (
 	maxComments          = 10_000
-	maxBreakGlassForms   = 20
+	maxBreakGlassForms   = 100 // in all
+	maxFormsAPerson      = 5   // so that nobody can push others out of view
 	maxBreakGlassReason  = 500
 	minBreakGlassReason  = 10
 	maxRejectedComments  = 20
@@ -83,6 +84,7 @@ func (g *glass) forms(comments []Comment) (requests, confirms []glassComment) {
 		sorted[i] = &comments[i]
 	}
 	slices.SortFunc(sorted, func(a, b *Comment) int { return cmp.Compare(b.ID, a.ID) })
+	seen := map[int64]int{} // forms by account
 	for i, c := range sorted {
 		body := strings.TrimSpace(c.Body)
 		confirm := strings.HasPrefix(body, breakGlassConfirm)
@@ -96,12 +98,17 @@ func (g *glass) forms(comments []Comment) (requests, confirms []glassComment) {
 		if reason == "" {
 			reason = g.fault(form, confirm)
 		}
-		switch {
-		case reason != "":
+		if reason != "" {
 			g.reject(form, reason)
-		case confirm && len(confirms) < maxBreakGlassForms:
+			continue
+		}
+		if seen[c.Author.ID]++; seen[c.Author.ID] > maxFormsAPerson || len(requests)+len(confirms) == maxBreakGlassForms {
+			g.reject(form, "there are too many newer ones")
+			continue
+		}
+		if confirm {
 			confirms = append(confirms, form)
-		case !confirm && len(requests) < maxBreakGlassForms:
+		} else {
 			requests = append(requests, form)
 		}
 	}

@@ -118,7 +118,12 @@ func older(files ...policy.ChangedFile) func(*policy.Snapshot) {
 
 func TestContentStableApprovals(t *testing.T) {
 	t.Parallel()
-	on := withPolicy("[approvals]\ncontent_stable = true\n")
+	const stableOn = "[approvals]\ncontent_stable = true\n"
+	on := withPolicy(stableOn)
+	noID := modified("src/a.go", "before src/a.go", "x")
+	noID.After = &policy.Blob{Mode: "100644"}
+	noMode := modified("src/a.go", "before src/a.go", "x")
+	noMode.After = &policy.Blob{SHA: "1"}
 	stale := review("bob", "APPROVED", oldSHA)
 	same := modified("src/a.go", "before src/a.go", "after src/a.go")
 	other := modified("docs/x", "before docs/x", "another text")
@@ -156,6 +161,16 @@ func TestContentStableApprovals(t *testing.T) {
 			p.ChangedFiles = 2
 		}), older(policy.ChangedFile{Path: "src/a.go", Status: "modified", Before: blob("x"), After: blob("new")}, policy.ChangedFile{Path: "src/b.go", Status: "copied", After: blob("x")})), true, nil},
 		{"an unchanged file is none", facts(on, stale, older(same, policy.ChangedFile{Path: "src/u", Status: "unchanged"})), true, nil},
+		{"a requirement compares each owner set by itself", facts(withPolicy(stableOn+"[[requirement]]\nname = \"x\"\npaths = [\"*\"]\ncount = 1\n"),
+			files("src/a.go", "docs/x"), stale, approves("dave"), older(same, other)), true, nil},
+		{"a requirement with from compares all its paths", facts(withPolicy(stableOn+"[[requirement]]\nname = \"x\"\npaths = [\"*\"]\nfrom = [\"@frank\"]\ncount = 1\n"),
+			files("src/a.go", "docs/x"), approves("bob"), approves("dave"), review("frank", "APPROVED", oldSHA), older(same, other)), false, nil},
+		{"a requirement compares only what it selects", facts(withPolicy(stableOn+"[[requirement]]\nname = \"x\"\npaths = [\"/src/**\"]\nfrom = [\"@frank\"]\ncount = 1\n"),
+			files("src/a.go", "docs/x"), approves("bob"), approves("dave"), review("frank", "APPROVED", oldSHA), older(same, other)), true, nil},
+		{"a file that was removed and is changed now", facts(on, stale, older(policy.ChangedFile{Path: "src/a.go", Status: "removed", Before: same.Before})), false, nil},
+		{"a file that was changed and is removed now", facts(on, stale, older(same), pullMod(func(p *policy.PullRequest) { p.Files.Items[0].Status, p.Files.Items[0].After = "removed", nil })), false, nil},
+		{"content without its mode is not compared", facts(on, stale, older(noMode), pullMod(func(p *policy.PullRequest) { *p.Files.Items[0].After = policy.Blob{SHA: "1"} })), false, nil},
+		{"content without its object id is not compared", facts(on, stale, older(noID), pullMod(func(p *policy.PullRequest) { *p.Files.Items[0].After = policy.Blob{Mode: "100644"} })), false, nil},
 		{"a change of base branch at an unknown time", facts(on, stale, older(same), baseChange(policy.BaseChangeFact{State: policy.FactPresent})), false, nil},
 		{"RG-331 off by default", facts(stale, older(same)), false, codes(policy.CodeStaleApproval)},
 		{"unchanged content keeps the approval", facts(on, stale, older(same)), true, nil},
@@ -290,6 +305,41 @@ func TestBreakGlass(t *testing.T) {
 		s := facts(on, request, confirm)
 		s.Now = *v.NextDue
 		mustBlock(t, s)
+	})
+	t.Run("nobody can push others' comments out of view", func(t *testing.T) {
+		t.Parallel()
+		s := facts(on, request, confirm)
+		for i := range 50 {
+			comment(int64(600+i), "bob", 5, ask)(&s)
+			comment(int64(700+i), "bob", 5, yes)(&s)
+		}
+		mustApprove(t, s, policy.CodeBreakGlass)
+		s = facts(on, request, confirm)
+		for i := range 4 {
+			comment(int64(600+i), "carol", 5, ask)(&s)
+		}
+		mustApprove(t, s, policy.CodeBreakGlass)
+		comment(610, "carol", 5, ask)(&s)
+		mustBlock(t, s, policy.CodeMissingApproval)
+	})
+	t.Run("many people's comments are bounded, and need no more look-ups", func(t *testing.T) {
+		t.Parallel()
+		crowd := func(n int) policy.Snapshot {
+			s := facts(on, request, confirm)
+			for i := range n {
+				at := now.Add(-5 * time.Minute)
+				s.Pulls[0].Comments.Items = append(s.Pulls[0].Comments.Items, policy.Comment{
+					ID: int64(600 + i), Author: &policy.Actor{ID: int64(8000 + i), Login: fmt.Sprintf("x%d", i), Type: "User"}, Body: ask, CreatedAt: at, UpdatedAt: at,
+				})
+				s.Memberships["acme/incident"][fmt.Sprintf("x%d", i)] = policy.MembershipNone
+			}
+			return s
+		}
+		mustApprove(t, crowd(98), policy.CodeBreakGlass)
+		mustBlock(t, crowd(99), policy.CodeMissingApproval)
+		if n := len(policy.Needs(strippedButComments(crowd(500))).Memberships); n > 100 {
+			t.Errorf("%d memberships are asked for", n)
+		}
 	})
 	t.Run("more comments than the bound are not searched, and that is said", func(t *testing.T) {
 		t.Parallel()

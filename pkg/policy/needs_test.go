@@ -24,6 +24,15 @@ func stripped(s policy.Snapshot) policy.Snapshot {
 	return s
 }
 
+// strippedButComments keeps the comments.
+func strippedButComments(s policy.Snapshot) policy.Snapshot {
+	out := stripped(s)
+	for i := range out.Pulls {
+		out.Pulls[i].Comments = s.Pulls[i].Comments
+	}
+	return out
+}
+
 // fetch answers what is wanted from the world, with "unknown" for what the
 // world does not say.
 func fetch(into *policy.Snapshot, world policy.Snapshot, want policy.Requirements) {
