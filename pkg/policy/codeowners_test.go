@@ -253,6 +253,8 @@ func TestCodeownersProblems(t *testing.T) {
 		{"NUL", "a\x00b @x", 1, CodeownersInvalidPattern, "remove it"},
 		{"escaped control", "a\\\x01b @x", 1, CodeownersInvalidPattern, "remove it"},
 		{"DEL", "a\x7f @x", 1, CodeownersInvalidPattern, "remove it"},
+		{"a control character alone", "\x01 @x", 1, CodeownersInvalidPattern, "remove it"},
+		{"DEL alone", "/\x7f/ @x", 1, CodeownersInvalidPattern, "remove it"},
 		{"not UTF-8", "a\xff @x", 1, CodeownersInvalidPattern, "UTF-8"},
 		{"GitLab section", "[Docs] @x", 1, CodeownersInvalidPattern, "escape both"},
 		{"GitLab optional section", "^[Docs] @x", 1, CodeownersInvalidPattern, "escape both"},

@@ -54,6 +54,25 @@ func TestGlobsAreFiledApart(t *testing.T) {
 	}
 }
 
+// Names as short as a gram, and shorter than the keys that share it.
+func TestGlobsMeetShortNames(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&text, "/abcd%d* @start\n/*%dabcd @end\n", i, i)
+	}
+	text.WriteString("/ab* @ab\n/*yz @yz\n/*q* @q\n/abcd* @abcd\n/*wxyz @wxyz\n")
+	c := ParseCodeowners("CODEOWNERS", []byte(text.String()))
+	for path, want := range map[string]string{
+		"abcd": "@abcd", "abcd1": "@abcd", "ab": "@ab", "abc": "@ab", "yz": "@yz", "xyz": "@yz", "wxyz": "@wxyz", "q": "@q",
+		"1abcd": "@end", "abcd1abcd": "@abcd", "a": "-", "z": "-", "bcd": "-", "xabcd": "-",
+	} {
+		if got := ownersOf(c, path); got != want {
+			t.Errorf("owners of %q = %q, want %q", path, got, want)
+		}
+	}
+}
+
 func TestGlobKeys(t *testing.T) {
 	t.Parallel()
 	wild := strings.NewReplacer("*", "\xff", "?", "\xfe")
