@@ -135,7 +135,7 @@ func parseGlass(c *Comment, body string, confirm bool) (glassComment, string) {
 	form.head, form.reason = values["head"], values["reason"]
 	if confirm {
 		id, err := strconv.ParseInt(values["request"], 10, 64)
-		if err != nil || id <= 0 || strconv.FormatInt(id, 10) != values["request"] {
+		if err != nil || strconv.FormatInt(id, 10) != values["request"] {
 			return form, "request= must be the number of the comment to confirm"
 		}
 		form.request = id
@@ -180,7 +180,7 @@ func (g *glass) fault(f glassComment, confirm bool) string {
 	switch {
 	case c.ID <= 0 || c.Author == nil || c.Author.ID <= 0 || f.login == "" || c.Author.Type != ActorUser:
 		return "only a person can do this"
-	case c.CreatedAt.IsZero() || !c.UpdatedAt.Equal(c.CreatedAt):
+	case !c.UpdatedAt.Equal(c.CreatedAt):
 		return "it was edited; write a new comment"
 	case c.CreatedAt.After(now):
 		return "it is newer than this reading; it is read again"
@@ -214,7 +214,7 @@ func (g *glass) decide(requests, confirms []glassComment) {
 			pending = r
 		}
 		confirm := g.confirmation(r, confirms)
-		if confirm == nil || (g.v.Active && !r.until.After(g.v.ExpiresAt)) {
+		if confirm == nil || !r.until.After(g.v.ExpiresAt) {
 			continue
 		}
 		g.describe(r)

@@ -265,6 +265,17 @@ func TestBreakGlass(t *testing.T) {
 		{"RG-006 an expired request", with(form(headSHA, now.Format(time.RFC3339), "the login page is down")), false, nil},
 		{"a second before expiry", with(form(headSHA, now.Add(time.Second).Format(time.RFC3339), "the login page is down")), true, codes(policy.CodeBreakGlass)},
 		{"longer than the policy allows", with(form(headSHA, now.Add(4*time.Hour).Format(time.RFC3339), "the login page is down")), false, nil},
+		{"a reason of 9 characters", with(form(headSHA, until, "it's down")), false, nil},
+		{"a reason of 10 characters", with(form(headSHA, until, "site down!")), true, codes(policy.CodeBreakGlass)},
+		{"a reason of 500 characters", with(form(headSHA, until, strings.Repeat("x", 500))), true, codes(policy.CodeBreakGlass)},
+		{"a reason of 501 characters", with(form(headSHA, until, strings.Repeat("x", 501))), false, nil},
+		{"a confirmation of 0500", facts(on, request, comment(501, "dave", 10, strings.Replace(yes, "500", "0500", 1))), false, nil},
+		{"a confirmation of no number", facts(on, request, comment(501, "dave", 10, strings.Replace(yes, "500", "", 1))), false, nil},
+		{"a request without an id", facts(on, comment(0, "carol", 20, ask), comment(501, "dave", 10, strings.Replace(yes, "500", "0", 1))), false, nil},
+		{"a request by an account without an id", facts(on, confirm, request, last(func(c *policy.Comment) { c.Author.ID = 0 })), false, nil},
+		{"a request by an account without a login", facts(on, confirm, request, last(func(c *policy.Comment) { c.Author.Login = "" }), membership("acme/incident", "", policy.MembershipActive)), false, nil},
+		{"a request without a time", facts(on, confirm, request, last(func(c *policy.Comment) { c.CreatedAt, c.UpdatedAt = time.Time{}, time.Time{} })), false, nil},
+		{"a confirmation without a time", facts(on, request, confirm, last(func(c *policy.Comment) { c.CreatedAt, c.UpdatedAt = time.Time{}, time.Time{} })), false, nil},
 		{"a time with an offset", with(form(headSHA, "2026-03-04T14:00:00+01:00", "the login page is down")), true, codes(policy.CodeBreakGlass)},
 		{"a request from the future", facts(on, confirm, comment(500, "carol", -1, ask)), false, nil},
 		{"a confirmation older than the request", facts(on, comment(500, "carol", 5, ask), comment(501, "dave", 10, yes)), false, nil},
@@ -367,6 +378,15 @@ func TestBreakGlass(t *testing.T) {
 		b := v.Pulls[0].BreakGlass
 		if !strings.HasSuffix(b.Missing, yes) || v.NextDue == nil {
 			t.Errorf("missing %q, due %v", b.Missing, v.NextDue)
+		}
+	})
+	t.Run("the longest of two confirmed requests counts, also the older one", func(t *testing.T) {
+		t.Parallel()
+		v := mustApprove(t, facts(on, request, confirm,
+			comment(502, "frank", 9, form(headSHA, now.Add(time.Minute).Format(time.RFC3339), "still not back up")),
+			comment(503, "dave", 8, strings.Replace(yes, "500", "502", 1))))
+		if !v.NextDue.Equal(now.Add(time.Hour)) || v.Pulls[0].BreakGlass.RequestedBy != "carol" || v.Pulls[0].BreakGlass.ConfirmID != 501 {
+			t.Errorf("%+v", v.Pulls[0].BreakGlass)
 		}
 	})
 	t.Run("the longest of two confirmed requests counts", func(t *testing.T) {
