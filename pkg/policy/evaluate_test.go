@@ -3,8 +3,10 @@ package policy_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/countersign/countersign/pkg/policy"
 )
@@ -351,6 +353,12 @@ func TestCodeownersFacts(t *testing.T) {
 		{"RG-324 matching is case-sensitive", facts(files("SRC/a.go")), true, nil},
 		{"RG-320 an escaped space", facts(withCodeowners("/src/my\\ file.go @acme/docs # a comment\n"), files("src/my file.go"), approves("dave")), true, nil},
 	})
+	t.Run("RG-316 without CODEOWNERS no path is called unowned", func(t *testing.T) {
+		t.Parallel()
+		if v := mustBlock(t, facts(state(policy.FactAbsent), approves("bob"))); len(v.Pulls[0].Unowned) > 0 {
+			t.Errorf("unowned %v", v.Pulls[0].Unowned)
+		}
+	})
 	t.Run("RG-317 the report names line, kind and suggestion once", func(t *testing.T) {
 		t.Parallel()
 		for message, e := range map[string]policy.CodeownersError{
@@ -408,6 +416,61 @@ func TestChangedFiles(t *testing.T) {
 		}
 	}
 	decide(t, rows)
+	t.Run("RG-348 the bound itself is decided, one more is not", func(t *testing.T) {
+		t.Parallel()
+		s := facts(approves("bob"), pullMod(func(p *policy.PullRequest) {
+			p.Files.Items, p.ChangedFiles = make([]policy.ChangedFile, policy.MaxChangedFiles), policy.MaxChangedFiles
+			for i := range p.Files.Items {
+				p.Files.Items[i] = policy.ChangedFile{Path: "src/" + strconv.Itoa(i), Status: "modified"}
+			}
+			p.Files.Items[0].Status, p.Files.Items[1].Status = "added", "removed"
+		}))
+		mustApprove(t, s)
+		p := &s.Pulls[0]
+		p.Files.Items = append(p.Files.Items, policy.ChangedFile{Path: "src/more", Status: "modified"})
+		mustBlock(t, s, policy.CodePullTooLarge)
+	})
+	t.Run("RG-352 more groups times reviews than the bound are refused", func(t *testing.T) {
+		t.Parallel()
+		var rules strings.Builder
+		paths := make([]string, 50_100)
+		for i := range paths {
+			paths[i] = "d" + strconv.Itoa(i)
+			rules.WriteString("/d" + strconv.Itoa(i) + " @o" + strconv.Itoa(i) + "\n")
+		}
+		s := facts(withCodeowners(rules.String()), files(paths...))
+		for i := range policy.MaxReviews {
+			s.Pulls[0].Reviews.Items = append(s.Pulls[0].Reviews.Items, policy.Review{ID: int64(i + 1), State: "DISMISSED", SubmittedAt: now, Author: &policy.Actor{ID: int64(i + 1), Login: "r" + strconv.Itoa(i), Type: "User"}})
+		}
+		mustBlock(t, s, policy.CodeComplexity)
+		s.Pulls[0].Reviews.Items = s.Pulls[0].Reviews.Items[:900]
+		if v := mustBlock(t, s, policy.CodeMissingApproval); !v.MissingOnly {
+			t.Errorf("codes %v", v.Codes)
+		}
+	})
+	t.Run("RG-327 many malformed paths are counted", func(t *testing.T) {
+		t.Parallel()
+		for n, want := range map[int]string{20: "", 21: "and 1 more of the same kind", 25: "and 5 more of the same kind"} {
+			paths := make([]string, n)
+			for i := range paths {
+				paths[i] = "/" + strconv.Itoa(i)
+			}
+			v := mustBlock(t, facts(files(paths...)), policy.CodeMalformedEvidence)
+			if last := fmt.Sprint(v.Pulls[0].Findings); strings.Contains(last, "more of the same kind") != (want != "") || !strings.Contains(last, want) {
+				t.Errorf("%d: %s", n, last)
+			}
+		}
+	})
+	t.Run("RG-321 many e-mail owners are counted once", func(t *testing.T) {
+		t.Parallel()
+		paths := make([]string, 30)
+		for i := range paths {
+			paths[i] = "m/" + strconv.Itoa(i)
+		}
+		if v := mustBlock(t, facts(withCodeowners("* a@example.com\n"), files(paths...)), policy.CodeEmailOwner); len(v.Pulls[0].Findings) != 20 {
+			t.Errorf("%d findings", len(v.Pulls[0].Findings))
+		}
+	})
 	t.Run("RG-349 from 3,000 files on a rename may be listed as removed and added", func(t *testing.T) {
 		t.Parallel()
 		list := func(modified, renamed, counted int) policy.Snapshot {
@@ -481,7 +544,7 @@ func TestPolicyFacts(t *testing.T) {
 		{"RG-354 a removed policy", facts(base(absent, absent), approves("bob")), false, codes(policy.CodeRepositoryPolicyDisabled)},
 		{"RG-376 a broken policy", facts(withRawPolicy("schema_version = 1\n"), approves("bob")), false, codes(policy.CodeInvalidPolicy)},
 		{"RG-356 the organisation's repository is not in the installation", facts(org(func(o *policy.OrganizationPolicy) { o.Repository = policy.FactAbsent }), approves("bob")), false, codes(policy.CodeOrganizationPolicyRepositoryGone)},
-		{"RG-354 a disabled policy is the only reason it gives", facts(withRawPolicy("schema_version = 1\nenabled = false\n"), withCodeowners("!\n")), false, codes(policy.CodeRepositoryPolicyDisabled)},
+		{"RG-354 a disabled policy is the only reason it gives", facts(withRawPolicy("schema_version = 1\nenabled = false\n"), withCodeowners("!\n"), withOrg("x")), false, codes(policy.CodeRepositoryPolicyDisabled)},
 		{"RG-354 so is a removed one", facts(base(absent, absent), withCodeowners("!\n")), false, codes(policy.CodeRepositoryPolicyDisabled)},
 		{"a user account needs no policy repository", facts(userAccount, approves("alice")), true, nil},
 		{"a user account's policy repository counts where there is one", facts(userAccount, org(func(o *policy.OrganizationPolicy) {
@@ -558,6 +621,28 @@ func TestSharedHead(t *testing.T) {
 		{"RG-005 no pull request at all", facts(func(s *policy.Snapshot) { s.Pulls = nil }), false, codes(policy.CodeNoPullRequest)},
 		{"RG-005 a base that nobody read", facts(approves("bob"), func(s *policy.Snapshot) { s.Bases = nil }), false, codes(policy.CodeEvidenceUnknown)},
 	})
+	t.Run("RG-257 what is unsettled of one is unsettled of all, and the first to expire is due", func(t *testing.T) {
+		t.Parallel()
+		s := two(func(s *policy.Snapshot) { s.Pulls[0].Reviews.State = policy.FactUnknown })
+		if v := mustBlock(t, s, policy.CodeEvidenceUnknown); !v.Unsettled || v.MissingOnly {
+			t.Errorf("unsettled %v, missing only %v", v.Unsettled, v.MissingOnly)
+		}
+		release := func(n int, hours time.Duration) func(*policy.Snapshot) {
+			return func(s *policy.Snapshot) {
+				at := now.Add(-time.Minute)
+				s.Pulls[n].Comments.Items = []policy.Comment{
+					{ID: 500, Author: actor("carol"), CreatedAt: at, UpdatedAt: at, Body: "/countersign break-glass head=" + headSHA + " until=" + now.Add(hours*time.Hour).Format(time.RFC3339) + " reason=the site is down"},
+					{ID: 501, Author: actor("dave"), CreatedAt: at, UpdatedAt: at, Body: "/countersign confirm-break-glass request=500 head=" + headSHA},
+				}
+			}
+		}
+		for _, hours := range [][2]time.Duration{{1, 3}, {3, 1}} {
+			v := mustApprove(t, two(withPolicy(glass), func(s *policy.Snapshot) { s.Pulls[0].Reviews.Items = nil }, release(0, hours[0]), release(1, hours[1])), policy.CodeBreakGlass)
+			if v.NextDue == nil || !v.NextDue.Equal(now.Add(time.Hour)) || !strings.Contains(v.NextStep, "13:00") {
+				t.Errorf("%v: due %v, next %q", hours, v.NextDue, v.NextStep)
+			}
+		}
+	})
 	t.Run("RG-257 every pull request is explained, and the title names the one that blocks", func(t *testing.T) {
 		t.Parallel()
 		v := mustBlock(t, two())
@@ -595,19 +680,40 @@ func TestZeroValuesBlock(t *testing.T) {
 	t.Run("RG-008 a malformed snapshot blocks", func(t *testing.T) {
 		t.Parallel()
 		for name, mod := range map[string]func(*policy.Snapshot){
-			"version":    func(s *policy.Snapshot) { s.Version = 2 },
-			"head":       func(s *policy.Snapshot) { s.HeadSHA = strings.ToUpper("abcdef") },
-			"repository": func(s *policy.Snapshot) { s.Repository.ID = 0 },
-			"route":      func(s *policy.Snapshot) { s.Repository.FullName = "other/app" },
-			"owner type": func(s *policy.Snapshot) { s.Repository.OwnerType = "" },
-			"time":       func(s *policy.Snapshot) { s.Now = policy.Snapshot{}.Now },
-			"number":     func(s *policy.Snapshot) { s.Pulls[0].Number = 0 },
-			"author":     func(s *policy.Snapshot) { s.Pulls[0].Author.ID = 0 },
-			"base":       func(s *policy.Snapshot) { s.Pulls[0].BaseRef = "" },
+			"base commit": func(s *policy.Snapshot) { s.Pulls[0].BaseSHA = "zz"; s.Bases["zz"] = s.Bases[baseSHA] },
+			"login":       func(s *policy.Snapshot) { s.Pulls[0].Author.Login = "" },
+			"no name":     func(s *policy.Snapshot) { s.Repository.FullName = "acme/" },
+			"no slash":    func(s *policy.Snapshot) { s.Repository.FullName = "acme" },
+			"two slashes": func(s *policy.Snapshot) { s.Repository.FullName = "acme/app/x" },
+			"version":     func(s *policy.Snapshot) { s.Version = 2 },
+			"head":        func(s *policy.Snapshot) { s.HeadSHA = strings.ToUpper("abcdef") },
+			"repository":  func(s *policy.Snapshot) { s.Repository.ID = 0 },
+			"route":       func(s *policy.Snapshot) { s.Repository.FullName = "other/app" },
+			"owner type":  func(s *policy.Snapshot) { s.Repository.OwnerType = "" },
+			"time":        func(s *policy.Snapshot) { s.Now = policy.Snapshot{}.Now },
+			"number":      func(s *policy.Snapshot) { s.Pulls[0].Number = 0 },
+			"author":      func(s *policy.Snapshot) { s.Pulls[0].Author.ID = 0 },
+			"base":        func(s *policy.Snapshot) { s.Pulls[0].BaseRef = "" },
 		} {
-			if v := policy.Evaluate(facts(approves("bob"), mod)); v.Conclusion.Approved() {
-				t.Errorf("%s: approved", name)
+			if v := policy.Evaluate(facts(approves("alice"), mod)); v.Conclusion.Approved() || v.Unsettled {
+				t.Errorf("%s: %s, unsettled %v", name, v.Conclusion, v.Unsettled)
 			}
+		}
+		for _, c := range "/:`gAG@ " {
+			sha := strings.Repeat(string(c), 40)
+			if v := policy.Evaluate(facts(approves("alice"), func(s *policy.Snapshot) {
+				s.HeadSHA, s.Pulls[0].HeadSHA, s.Pulls[0].Reviews.Items[0].CommitID = sha, sha, sha
+			})); v.Conclusion.Approved() {
+				t.Errorf("the head %q is approved", sha)
+			}
+		}
+		for _, sha := range []string{strings.Repeat("0", 40), strings.Repeat("9", 40), strings.Repeat("a", 64), strings.Repeat("f", 64)} {
+			mustApprove(t, facts(approves("alice"), func(s *policy.Snapshot) {
+				s.HeadSHA, s.Pulls[0].HeadSHA, s.Pulls[0].Reviews.Items[0].CommitID = sha, sha, sha
+			}))
+		}
+		if v := policy.Evaluate(facts(func(s *policy.Snapshot) { s.PullsState = policy.FactUnknown })); !v.Unsettled {
+			t.Error("an incomplete list of pull requests is settled")
 		}
 	})
 }

@@ -46,18 +46,18 @@ type ownedPath struct {
 }
 
 // checkFiles validates the file list (RG-326, RG-327, RG-348, RG-349). The
-// paths are sorted and each occurs once. ok is false when they cannot be
-// trusted to be complete.
-func checkFiles(p *PullRequest) (paths []ownedPath, findings []Finding, ok bool) {
+// paths are sorted and each occurs once; with a finding there are none, or not
+// all.
+func checkFiles(p *PullRequest) (paths []ownedPath, findings []Finding) {
 	switch {
 	case p.Files.State != FactPresent:
-		return nil, []Finding{failure(CodeEvidenceUnknown, "", "the list of changed files could not be read in full; it is read again")}, false
+		return nil, []Finding{failure(CodeEvidenceUnknown, "", "the list of changed files could not be read in full; it is read again")}
 	case p.ChangedFiles > MaxChangedFiles || len(p.Files.Items) > MaxChangedFiles:
 		return nil, []Finding{failure(CodePullTooLarge, "",
-			"the pull request changes %d files and at most %d are decided; split it", max(p.ChangedFiles, len(p.Files.Items)), MaxChangedFiles)}, false
+			"the pull request changes %d files and at most %d are decided; split it", max(p.ChangedFiles, len(p.Files.Items)), MaxChangedFiles)}
 	case !countAgrees(p.ChangedFiles, p.Files.Items):
 		return nil, []Finding{failure(CodeIncompleteFiles, "",
-			"GitHub counts %s and listed %d; the list is read again", count(p.ChangedFiles, "changed file"), len(p.Files.Items))}, false
+			"GitHub counts %s and listed %d; the list is read again", count(p.ChangedFiles, "changed file"), len(p.Files.Items))}
 	}
 	paths = make([]ownedPath, 0, len(p.Files.Items)+len(p.Files.Items)/8)
 	for i := range p.Files.Items {
@@ -72,7 +72,7 @@ func checkFiles(p *PullRequest) (paths []ownedPath, findings []Finding, ok bool)
 		}
 	}
 	if len(findings) > 0 {
-		return nil, limitFindings(findings), false
+		return nil, limitFindings(findings)
 	}
 	slices.SortFunc(paths, func(a, b ownedPath) int {
 		if c := strings.Compare(a.path, b.path); c != 0 {
@@ -91,7 +91,7 @@ func checkFiles(p *PullRequest) (paths []ownedPath, findings []Finding, ok bool)
 		}
 		kept = append(kept, q)
 	}
-	return kept, limitFindings(findings), len(findings) == 0
+	return kept, limitFindings(findings)
 }
 
 // countAgrees compares the list with the count of the pull request (RG-349).
@@ -194,7 +194,7 @@ func readOpinions(p *PullRequest) (opinions []opinion, findings []Finding) {
 		kind string
 		id   int64
 	}
-	latest, torn := map[actorKey]opinion{}, map[actorKey]bool{}
+	latest := map[actorKey]opinion{}
 	kinds := map[int64]string{} // account → type
 	seen := make(map[int64]bool, len(p.Reviews.Items))
 	for i := range p.Reviews.Items {
@@ -219,11 +219,10 @@ func readOpinions(p *PullRequest) (opinions []opinion, findings []Finding) {
 		}
 		kinds[o.actor.ID] = o.actor.Type
 		before, ok := latest[key]
-		if ok && before.login != o.login && !torn[key] {
-			torn[key] = true
+		if ok && before.login != o.login {
 			findings = append(findings, failure(CodeContradictory, "", "reviews of account %d carry two logins; they are read again", o.actor.ID))
 		}
-		if !ok || compareAge(before, o) < 0 {
+		if compareAge(before, o) < 0 {
 			latest[key] = o
 		}
 	}

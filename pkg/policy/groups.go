@@ -58,7 +58,7 @@ func (e *evaluation) plan(pull *PullRequest) *pullPlan {
 	p := &pullPlan{pull: pull, base: e.base(pull.BaseSHA), setKeys: map[string]int{}, setLines: map[int]int{}}
 	p.findings = append(p.findings, p.base.findings...)
 	e.checkPull(p)
-	if !p.base.managed || p.base.rules == nil || !p.base.rules.Enabled {
+	if p.base.rules == nil || !p.base.rules.Enabled {
 		return p
 	}
 	p.findings = append(p.findings, e.org.findings...)
@@ -69,9 +69,9 @@ func (e *evaluation) plan(pull *PullRequest) *pullPlan {
 	}
 	opinions, findings := readOpinions(pull)
 	p.opinions, p.findings = opinions, append(p.findings, findings...)
-	paths, findings, ok := checkFiles(pull)
+	paths, findings := checkFiles(pull)
 	p.findings = append(p.findings, findings...)
-	if !ok || p.base.codeowners == nil {
+	if p.base.codeowners == nil {
 		return p
 	}
 	p.paths = paths
@@ -99,7 +99,7 @@ func (e *evaluation) limitComplexity(p *pullPlan) {
 func (e *evaluation) checkPull(p *pullPlan) {
 	pull := p.pull
 	switch {
-	case pull.Number <= 0 || pull.BaseRef == "" || !isSHA(pull.BaseSHA) || pull.ChangedFiles < 0:
+	case pull.Number <= 0 || pull.BaseRef == "" || !isSHA(pull.BaseSHA):
 		p.fail(failure(CodeMalformedEvidence, "", "the pull request's number, base or file count is missing or malformed"))
 	case pull.Author != nil && (pull.Author.ID <= 0 || pull.Author.Login == ""):
 		p.fail(failure(CodeMalformedEvidence, "", "the pull request's author has no id or login"))

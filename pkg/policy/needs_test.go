@@ -127,6 +127,7 @@ func TestNeeds(t *testing.T) {
 		{"content-stable, an approval of this head: nothing more", facts(withPolicy("[approvals]\ncontent_stable = true\n"), approves("bob")),
 			policy.Requirements{Teams: []policy.TeamKey{platform}, Memberships: []policy.MembershipKey{{Team: platform, Login: "bob"}}}},
 		{"break-glass: the comments", facts(withPolicy(glass)), policy.Requirements{Comments: []int{7}}},
+		{"break-glass where evidence is at fault: nothing", facts(withPolicy(glass), pullMod(func(p *policy.PullRequest) { p.Author.ID = 0 })), policy.Requirements{}},
 		{"break-glass where nothing is owned: nothing", facts(withPolicy(glass), files("free.txt")), policy.Requirements{}},
 		{"an optional owner: what informs", facts(withCodeowners("* @alice\n"), requirement("paths = [\"*\"]\noptional = [\"@acme/docs\"]\n"), approves("dave")),
 			policy.Requirements{Teams: []policy.TeamKey{docs}, Memberships: []policy.MembershipKey{{Team: docs, Login: "dave"}}}},
