@@ -545,6 +545,7 @@ func TestPolicyFacts(t *testing.T) {
 		{"RG-376 a broken policy", facts(withRawPolicy("schema_version = 1\n"), approves("bob")), false, codes(policy.CodeInvalidPolicy)},
 		{"RG-356 the organisation's repository is not in the installation", facts(org(func(o *policy.OrganizationPolicy) { o.Repository = policy.FactAbsent }), approves("bob")), false, codes(policy.CodeOrganizationPolicyRepositoryGone)},
 		{"RG-354 a disabled policy is the only reason it gives", facts(withRawPolicy("schema_version = 1\nenabled = false\n"), withCodeowners("!\n"), withOrg("x")), false, codes(policy.CodeRepositoryPolicyDisabled)},
+		{"RG-354 a disabled policy says nothing of stale approvals", facts(withRawPolicy("schema_version = 1\nenabled = false\n"), review("bob", "APPROVED", oldSHA)), false, codes(policy.CodeRepositoryPolicyDisabled)},
 		{"RG-354 so is a removed one", facts(base(absent, absent), withCodeowners("!\n")), false, codes(policy.CodeRepositoryPolicyDisabled)},
 		{"a user account needs no policy repository", facts(userAccount, approves("alice")), true, nil},
 		{"a user account's policy repository counts where there is one", facts(userAccount, org(func(o *policy.OrganizationPolicy) {
@@ -636,6 +637,10 @@ func TestSharedHead(t *testing.T) {
 				}
 			}
 		}
+		one := two(withPolicy(glass), func(s *policy.Snapshot) { s.Pulls[0].Reviews.Items = nil }, release(0, 1), second("dave"))
+		if v := mustApprove(t, one, policy.CodeBreakGlass); !v.BreakGlass || !strings.HasPrefix(policy.Render(v, policy.RenderInput{}).Title, "BREAK-GLASS") {
+			t.Errorf("one of two is released: %v", v.Codes)
+		}
 		for _, hours := range [][2]time.Duration{{1, 3}, {3, 1}} {
 			v := mustApprove(t, two(withPolicy(glass), func(s *policy.Snapshot) { s.Pulls[0].Reviews.Items = nil }, release(0, hours[0]), release(1, hours[1])), policy.CodeBreakGlass)
 			if v.NextDue == nil || !v.NextDue.Equal(now.Add(time.Hour)) || !strings.Contains(v.NextStep, "13:00") {
@@ -683,6 +688,7 @@ func TestZeroValuesBlock(t *testing.T) {
 			"base commit": func(s *policy.Snapshot) { s.Pulls[0].BaseSHA = "zz"; s.Bases["zz"] = s.Bases[baseSHA] },
 			"login":       func(s *policy.Snapshot) { s.Pulls[0].Author.Login = "" },
 			"no name":     func(s *policy.Snapshot) { s.Repository.FullName = "acme/" },
+			"no owner":    func(s *policy.Snapshot) { s.Repository.FullName, s.Repository.Owner = "/app", "" },
 			"no slash":    func(s *policy.Snapshot) { s.Repository.FullName = "acme" },
 			"two slashes": func(s *policy.Snapshot) { s.Repository.FullName = "acme/app/x" },
 			"version":     func(s *policy.Snapshot) { s.Version = 2 },
@@ -695,8 +701,9 @@ func TestZeroValuesBlock(t *testing.T) {
 			"author":      func(s *policy.Snapshot) { s.Pulls[0].Author.ID = 0 },
 			"base":        func(s *policy.Snapshot) { s.Pulls[0].BaseRef = "" },
 		} {
-			if v := policy.Evaluate(facts(approves("alice"), mod)); v.Conclusion.Approved() || v.Unsettled {
-				t.Errorf("%s: %s, unsettled %v", name, v.Conclusion, v.Unsettled)
+			v := policy.Evaluate(facts(approves("alice"), mod))
+			if v.Conclusion.Approved() || v.Unsettled || strings.HasPrefix(v.NextStep, "nothing") {
+				t.Errorf("%s: %s, unsettled %v, next %q", name, v.Conclusion, v.Unsettled, v.NextStep)
 			}
 		}
 		for _, c := range "/:`gAG@ " {

@@ -35,7 +35,7 @@ func (e *evaluation) evaluatePull(pull *PullRequest) (v PullVerdict, unsettled b
 		v.Conclusion = ConclusionApproved
 	}
 	v.NextStep = v.nextStep()
-	unsettled = !v.Conclusion.Approved() && slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Code == CodeEvidenceUnknown })
+	unsettled = slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Code == CodeEvidenceUnknown })
 	return v, unsettled, due
 }
 
