@@ -88,7 +88,7 @@ func verdictText(v policy.Verdict, needs policy.Requirements) string {
 		}
 	}
 	if !needs.Empty() {
-		b.WriteString("\nthe snapshot lacks facts that could matter; see countersign evaluate --json\n")
+		fmt.Fprintf(&b, "\nthe snapshot lacks %s\n", strings.Join(missingFacts(needs), ", "))
 	}
 	return b.String()
 }

@@ -149,6 +149,15 @@ func TestEvaluateCommand(t *testing.T) {
 			t.Errorf("exit %d\n%s%s", got.code, got.out, got.errors)
 		}
 	})
+	t.Run("what the snapshot lacks is named", func(t *testing.T) {
+		t.Parallel()
+		s := cliSnapshot(true)
+		s.Users = nil
+		got := invoke(t, string(s.MarshalCanonical()), "evaluate", "-")
+		if got.code != exitFindings || !strings.Contains(got.out, "the snapshot lacks permission of alice") {
+			t.Errorf("exit %d\n%s", got.code, got.out)
+		}
+	})
 	t.Run("--json is the canonical verdict", func(t *testing.T) {
 		t.Parallel()
 		got := invoke(t, blocked, "evaluate", "--json", "-")
