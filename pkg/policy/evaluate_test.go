@@ -641,6 +641,14 @@ func TestSharedHead(t *testing.T) {
 		if v := mustApprove(t, one, policy.CodeBreakGlass); !v.BreakGlass || !strings.HasPrefix(policy.Render(v, policy.RenderInput{}).Title, "BREAK-GLASS") {
 			t.Errorf("one of two is released: %v", v.Codes)
 		}
+		one = two(withPolicy(glass), release(1, 1))
+		if v := mustApprove(t, one, policy.CodeBreakGlass); !strings.HasPrefix(policy.Render(v, policy.RenderInput{}).Title, "BREAK-GLASS") {
+			t.Errorf("the other of two is released: %v", v.Codes)
+		}
+		one = two(withPolicy(glass), func(s *policy.Snapshot) { s.Pulls[0].Reviews.Items = nil }, release(1, 1))
+		if out := policy.Render(mustBlock(t, one), policy.RenderInput{}); strings.Contains(out.Title+out.Summary, "BREAK-GLASS") || strings.Contains(out.Summary, "Released") {
+			t.Errorf("one is released, the head is not: %s\n%s", out.Title, out.Summary)
+		}
 		for _, hours := range [][2]time.Duration{{1, 3}, {3, 1}} {
 			v := mustApprove(t, two(withPolicy(glass), func(s *policy.Snapshot) { s.Pulls[0].Reviews.Items = nil }, release(0, hours[0]), release(1, hours[1])), policy.CodeBreakGlass)
 			if v.NextDue == nil || !v.NextDue.Equal(now.Add(time.Hour)) || !strings.Contains(v.NextStep, "13:00") {

@@ -70,7 +70,7 @@ func readSchemaVersion(root *tomlTable) {
 		root.requireMissing("schema_version", "write schema_version = 1")
 		return
 	}
-	if v, ok := root.take("schema_version"); ok && v != any(int64(1)) {
+	if v, _ := root.take("schema_version"); v != any(int64(1)) {
 		root.file.problem("schema_version", "%v is not a version that is known", "write schema_version = 1, an integer", v)
 	}
 }

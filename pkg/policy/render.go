@@ -261,7 +261,7 @@ func groupHeading(g *GroupVerdict) string {
 	switch {
 	case g.Kind == GroupOptional:
 		return fmt.Sprintf("ℹ️ Requirement %s: for information, %s", code(g.Name), list)
-	case g.Kind == GroupRequirement && len(g.AllOf) > 0:
+	case len(g.AllOf) > 0:
 		return fmt.Sprintf("%s Requirement %s: each of %s", mark(g.Satisfied), code(g.Name), strings.Join(owners, " and "))
 	case g.Kind == GroupRequirement:
 		need := count(g.Required, "approver")

@@ -134,6 +134,9 @@ func TestRender(t *testing.T) {
 		if out := policy.Render(policy.Evaluate(facts(insecure)), policy.RenderInput{}); !strings.Contains(out.Summary, want) {
 			t.Errorf("summary %q", out.Summary)
 		}
+		if out := policy.Render(policy.Evaluate(facts()), policy.RenderInput{Insecure: true}); !strings.Contains(out.Summary, want) {
+			t.Errorf("summary %q", out.Summary)
+		}
 		if out := policy.Render(policy.Evaluate(facts()), policy.RenderInput{}); strings.Contains(out.Summary, want) {
 			t.Errorf("summary %q", out.Summary)
 		}
