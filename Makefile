@@ -25,7 +25,7 @@ FUZZTIME ?= 10s
 BENCH    ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint vet house generate verify fuzz bench bench-codeowners conformance contract demo proto vuln tidy clean tools FORCE
+.PHONY: help build test race lint vet house generate verify fuzz bench bench-ingest bench-codeowners conformance contract demo proto vuln tidy clean tools FORCE
 
 help: ## print every target
 	@echo "Countersign: make <target>"
@@ -70,6 +70,9 @@ fuzz: tools ## run every fuzz test for FUZZTIME (10s each; RUN=Name picks)
 
 bench: tools ## run the benchmarks (PKG=./pkg/policy BENCH=Name)
 	$(BIN)/testpg -- go test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
+
+bench-ingest: ## webhooks a second made durable, against its two limits (ARGS='-write docs/performance.md')
+	go run ./test/bench/ingest $(ARGS)
 
 bench-codeowners: ## compare pkg/policy's CODEOWNERS with another library in one run (ARGS=-file=CODEOWNERS)
 	go run ./tools/bench/codeowners $(ARGS)

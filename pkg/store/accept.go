@@ -2,11 +2,8 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Delivery is the envelope of one webhook, as far as it is kept.
@@ -46,77 +43,18 @@ type Acceptance struct {
 	Pending bool
 }
 
-const acceptDirectSQL = `
--- name: AcceptDirect
--- One statement, so one snapshot and one commit: delivery, pull, heads and evaluation, or none of them (RG-100, I1).
--- A second delivery of the same id finds the row and does nothing; two at once collide on delivery_pkey and one runs again.
-WITH fresh AS (
-    SELECT WHERE NOT EXISTS (SELECT FROM delivery WHERE delivery_id = @delivery)
-), known_installation AS (
-    INSERT INTO installation (installation_id, account_login)
-    SELECT @installation, @account FROM fresh
-    WHERE NOT EXISTS (SELECT FROM installation WHERE installation_id = @installation AND gone_at IS NULL)
-    ON CONFLICT (installation_id) DO UPDATE SET gone_at = NULL
-), known_repository AS (
-    INSERT INTO repository (installation_id, repository_id, full_name)
-    SELECT @installation, @repository, @full_name FROM fresh
-    WHERE NOT EXISTS (SELECT FROM repository WHERE installation_id = @installation AND repository_id = @repository AND full_name = @full_name)
-    ON CONFLICT (installation_id, repository_id) DO UPDATE SET full_name = excluded.full_name, updated_at = now()
-), seen AS (
-    -- A payload older than what we saw, or one without a time, never moves the pull request back (P5).
-    INSERT INTO pull AS p (installation_id, repository_id, number, generation, head_sha, base_ref, state, merged, title, author_login, github_updated_at)
-    SELECT @installation, @repository, @number, 1, @head, @base_ref, @state, @merged, @title, @author, @updated_at::timestamptz FROM fresh
-    ON CONFLICT (installation_id, repository_id, number) DO UPDATE SET` + mergePullSet + `
-    RETURNING p.generation, p.head_sha
-), was AS (
-    SELECT head_sha FROM pull JOIN head h USING (installation_id, repository_id, head_sha)
-    WHERE installation_id = @installation AND repository_id = @repository AND number = @number AND h.invalidated_generation = h.generation
-), touched AS (
-    -- The accepted head, the head that was left (P7), and the head the pull request is known to be at; the one it was known to
-    -- be at before, too, unless it waits for its revocation already: the event that told of the move may be lost. Sorted: equal
-    -- lock order.
-    SELECT sha FROM (SELECT @head::text AS sha UNION SELECT @before::text UNION SELECT head_sha FROM seen UNION SELECT head_sha FROM was) AS shas, fresh
-    WHERE sha <> '' ORDER BY sha
-), heads AS (
-    INSERT INTO head AS h (installation_id, repository_id, head_sha, lane, traceparent)
-    SELECT @installation, @repository, sha, @lane, @traceparent FROM touched
-    ON CONFLICT (installation_id, repository_id, head_sha) DO UPDATE SET` + bumpHeadSet + `
-    RETURNING h.head_sha, h.generation
-), work AS (
-    INSERT INTO evaluation AS e (installation_id, repository_id, number, generation, head_sha, head_generation, authority_epoch,
-        lane, delivery_id, reason, traceparent, watermark_head, watermark_updated_at, watermark_review_id, watermark_review_state)
-    SELECT @installation, @repository, @number, seen.generation, seen.head_sha, heads.generation,
-        coalesce((SELECT authority_epoch FROM installation WHERE installation_id = @installation), 1),
-        @lane, @delivery, @reason, @traceparent, @head, @updated_at::timestamptz, @review_id, @review_state
-    FROM seen JOIN heads ON heads.head_sha = seen.head_sha
-    ON CONFLICT (installation_id, repository_id, number) DO UPDATE SET` + replaceEvaluationSet + `
-)
-INSERT INTO delivery (delivery_id, event, action, installation_id, repository_id, number, head_sha, head_generation, traceparent)
-SELECT @delivery, @event, @action, @installation, @repository, @number, head_sha, generation, @traceparent
-FROM heads WHERE head_sha = @head
-RETURNING head_generation`
-
 // AcceptDirect stores a webhook about one pull request: delivery, pull request, head generation(s) and evaluation in one
 // statement (RG-100). It is idempotent by delivery id: a replay changes nothing and returns the token of the first (RG-103, RG-104).
+// It is a DirectBatch of one.
 // Errors: ErrDeliveryConflict; any other means nothing was stored and the sender must be told so (RG-115).
 func (s *Store) AcceptDirect(ctx context.Context, d Delivery, w DirectWork) (Acceptance, error) {
-	key := HeadKey{w.Installation, w.Repository, w.Head}
-	args := pgx.NamedArgs{
-		"delivery": d.ID, "event": d.Event, "action": d.Action, "traceparent": d.Traceparent,
-		"installation": w.Installation, "account": w.AccountLogin, "repository": w.Repository, "full_name": w.FullName,
-		"number": w.Number, "head": w.Head, "before": w.Before, "base_ref": w.BaseRef, "state": w.State, "merged": w.Merged,
-		"title": w.Title, "author": w.AuthorLogin, "updated_at": nullTime(w.Watermark.UpdatedAt),
-		"review_id": w.Watermark.ReviewID, "review_state": w.Watermark.ReviewState, "reason": w.Reason, "lane": LaneInteractive,
+	var alone DirectBatch
+	alone.Add(d, w)
+	outcomes, err := s.AcceptBatch(ctx, &alone)
+	if err != nil {
+		return Acceptance{}, err
 	}
-	var generation Generation
-	err := s.queryOne(ctx, acceptDirectSQL, []any{args}, &generation)
-	if err == nil {
-		return Acceptance{New: true, Head: key, HeadGeneration: generation, Pending: true}, nil
-	}
-	if !errors.Is(err, pgx.ErrNoRows) {
-		return Acceptance{}, fmt.Errorf("accept delivery %s: %w", d.ID, err)
-	}
-	return s.replayedDirect(ctx, d, w)
+	return outcomes[0].Acceptance, outcomes[0].Err
 }
 
 // replayedDirect answers a delivery that is already retained, or refuses one whose id was used for something else.

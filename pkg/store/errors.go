@@ -64,6 +64,7 @@ const (
 // Postgres error codes this package branches on.
 const (
 	codeUniqueViolation   = "23505"
+	codeQueryCanceled     = "57014"
 	codeForeignKey        = "23503"
 	codeLockNotAvailable  = "55P03"
 	codeDeadlock          = "40P01"

@@ -11,7 +11,7 @@ import (
 // mergePullSet folds a sighting into a known pull request. A sighting older than what we saw, or one without a time, never
 // moves it back (P5); the generation rises all the same, because something asked for it.
 const mergePullSet = `
-        generation = p.generation + 1,
+        generation = p.generation + excluded.generation,
         head_sha = CASE WHEN ` + notOlder + ` THEN excluded.head_sha ELSE p.head_sha END,
         base_ref = CASE WHEN excluded.base_ref <> '' AND ` + notOlder + ` THEN excluded.base_ref ELSE p.base_ref END,
         state    = CASE WHEN ` + notOlder + ` THEN excluded.state ELSE p.state END,
@@ -24,9 +24,10 @@ const mergePullSet = `
 const notOlder = `coalesce(excluded.github_updated_at >= p.github_updated_at, p.github_updated_at IS NULL)`
 
 // bumpHeadSet advances an existing head: a new generation waits for its revocation at once, and the evaluation lease of the
-// older generation ends. lane and traceparent come from the excluded row.
+// older generation ends. lane and traceparent come from the excluded row, and so does by how many triggers the generation rises:
+// a batch may hold several for one head.
 const bumpHeadSet = `
-        generation = h.generation + 1,
+        generation = h.generation + excluded.generation,
         lane = CASE WHEN h.invalidated_generation < h.generation THEN least(h.lane, excluded.lane) ELSE excluded.lane END,
         requested_at = CASE WHEN h.invalidated_generation < h.generation THEN h.requested_at ELSE now() END,
         traceparent = excluded.traceparent,

@@ -22,7 +22,7 @@ func (s *Server) accept(ctx context.Context, d *delivery) error {
 	case d.work.Direct.Head == "":
 		err = s.acceptHeadless(ctx, d, envelope)
 	default:
-		d.accepted, err = s.store.AcceptDirect(ctx, envelope, *d.work.Direct)
+		d.accepted, err = s.batches.accept(ctx, envelope, *d.work.Direct)
 	}
 	return err
 }

@@ -25,6 +25,9 @@
 //
 // limit → envelope → body → verify → decode → classify → one transaction → nudge → fast path → 202.
 //
+// The transaction of a delivery about a pull request may hold others that arrived with it (batcher); that of an authority event
+// never does.
+//
 //   - before the commit: no row; GitHub sees no answer or a 5xx, and the delivery can be sent again as new;
 //   - after the commit, before the nudge: the head waits for the invalidator and the authority row for the fan-out; both are
 //     found by polling (I7);

@@ -28,7 +28,7 @@ const answerWithin = 9 * time.Second
 
 // Store is where deliveries become rows. *store.Store is one.
 type Store interface {
-	AcceptDirect(ctx context.Context, d store.Delivery, w store.DirectWork) (store.Acceptance, error)
+	AcceptBatch(ctx context.Context, b *store.DirectBatch) ([]store.DirectOutcome, error)
 	AcceptKnownPull(ctx context.Context, d store.Delivery, w store.DirectWork) (a store.Acceptance, known bool, err error)
 	AcceptAuthority(ctx context.Context, d store.Delivery, w store.AuthorityWork, guardWait time.Duration) (store.Acceptance, error)
 }
@@ -52,7 +52,8 @@ type Deps struct {
 	Tracer trace.Tracer
 }
 
-// Server answers webhooks. It is safe for concurrent use and starts no goroutine.
+// Server answers webhooks. It is safe for concurrent use. It starts a goroutine for each of the few commits under way at once,
+// which ends when nothing waits to be committed.
 type Server struct {
 	store   Store
 	bus     Bus
@@ -61,6 +62,7 @@ type Server struct {
 	self    ghclient.AppIdentity
 	limits  *limits
 	turns   *turns
+	batches *batcher
 	log     *slog.Logger
 	metrics *metrics
 	tracer  trace.Tracer
@@ -85,6 +87,7 @@ func New(d Deps) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.batches = newBatcher(s.store, d.Config.Store.MaxConns, m, s.log)
 	if s.tracer == nil {
 		s.tracer = noop.NewTracerProvider().Tracer("")
 	}

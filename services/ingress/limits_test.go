@@ -18,7 +18,7 @@ import (
 // panicking is a store with a bug.
 type panicking struct{ *fakeStore }
 
-func (panicking) AcceptDirect(context.Context, store.Delivery, store.DirectWork) (store.Acceptance, error) {
+func (panicking) AcceptBatch(context.Context, *store.DirectBatch) ([]store.DirectOutcome, error) {
 	panic("a bug")
 }
 
@@ -28,12 +28,12 @@ type leaving struct {
 	leave context.CancelFunc
 }
 
-func (l leaving) AcceptDirect(ctx context.Context, d store.Delivery, w store.DirectWork) (store.Acceptance, error) {
+func (l leaving) AcceptBatch(ctx context.Context, b *store.DirectBatch) ([]store.DirectOutcome, error) {
 	l.leave()
 	if ctx.Err() != nil {
-		return store.Acceptance{}, ctx.Err()
+		return nil, ctx.Err()
 	}
-	return l.fakeStore.AcceptDirect(ctx, d, w)
+	return l.fakeStore.AcceptBatch(ctx, b)
 }
 
 func TestLimits(t *testing.T) {

@@ -34,6 +34,10 @@ type metrics struct {
 	bodyBytes       prometheus.Histogram
 	fastPath        *prometheus.CounterVec
 	fastPathSeconds prometheus.Histogram
+	// Of the batches that deliveries about pull requests are committed in.
+	commitSeconds    prometheus.Histogram
+	commitDeliveries prometheus.Histogram
+	spoiled          prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -65,12 +69,26 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Help:    "How long an accepted delivery waited for the immediate reset.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 8},
 		}),
+		commitSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "countersign_ingress_commit_duration_seconds",
+			Help:    "How long the database took for one commit of deliveries about pull requests.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 9},
+		}),
+		commitDeliveries: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "countersign_ingress_commit_deliveries",
+			Help:    "Deliveries that shared one commit.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 7),
+		}),
+		spoiled: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "countersign_ingress_commits_spoiled_total",
+			Help: "Commits refused for one of their deliveries; each of them was then stored by itself.",
+		}),
 	}
 	if r == nil {
 		return m, nil
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.deliveries, m.seconds, m.inFlight, m.bodyBytes, m.fastPath, m.fastPathSeconds} {
+	for _, c := range []prometheus.Collector{m.deliveries, m.seconds, m.inFlight, m.bodyBytes, m.fastPath, m.fastPathSeconds, m.commitSeconds, m.commitDeliveries, m.spoiled} {
 		errs = append(errs, r.Register(c))
 	}
 	if err := errors.Join(errs...); err != nil {

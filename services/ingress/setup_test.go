@@ -312,7 +312,7 @@ type fakeStore struct {
 	err       error
 }
 
-func (f *fakeStore) AcceptDirect(_ context.Context, d store.Delivery, w store.DirectWork) (store.Acceptance, error) {
+func (f *fakeStore) acceptDirect(_ context.Context, d store.Delivery, w store.DirectWork) (store.Acceptance, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err != nil {
@@ -322,8 +322,20 @@ func (f *fakeStore) AcceptDirect(_ context.Context, d store.Delivery, w store.Di
 	return store.Acceptance{New: true, Head: store.HeadKey{Installation: w.Installation, Repository: w.Repository, SHA: w.Head}, HeadGeneration: 1, Pending: true}, nil
 }
 
+func (f *fakeStore) AcceptBatch(ctx context.Context, b *store.DirectBatch) ([]store.DirectOutcome, error) {
+	var all []store.DirectOutcome
+	for d, w := range b.All() {
+		a, err := f.acceptDirect(ctx, d, w)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, store.DirectOutcome{Acceptance: a})
+	}
+	return all, nil
+}
+
 func (f *fakeStore) AcceptKnownPull(ctx context.Context, d store.Delivery, w store.DirectWork) (store.Acceptance, bool, error) {
-	a, err := f.AcceptDirect(ctx, d, w)
+	a, err := f.acceptDirect(ctx, d, w)
 	return a, err == nil, err
 }
 
