@@ -274,7 +274,9 @@ func TestBatches(t *testing.T) {
 		b := start(t, g, offline(), nil)
 		var wg sync.WaitGroup
 		for n := range 5 {
-			wg.Go(func() { b.deliver("pull_request", pullRequest("opened", n+1, headA, "open")).want(t, http.StatusAccepted) })
+			wg.Go(func() {
+				b.deliver("pull_request", pullRequest("opened", n+1, headA, "open")).want(t, http.StatusAccepted)
+			})
 		}
 		b.redeliver("team", "team", base("edited", nil)).wantBody(t, true, true) // while no commit ends
 		close(release)
