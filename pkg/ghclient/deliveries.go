@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -32,6 +33,25 @@ type Delivery struct {
 
 // Succeeded: GitHub got a 2xx. Its own filter by status misses attempts that got no answer at all, so the log is read unfiltered.
 func (d Delivery) Succeeded() bool { return d.StatusCode >= 200 && d.StatusCode < 300 }
+
+// Mapped reports that an event of that name and action may create work (spec sections C and D), as far as GitHub's log can tell.
+func (d Delivery) Mapped() bool {
+	if _, known := decoders[d.Event]; !known {
+		return false
+	}
+	actions, limited := mappedActions[d.Event]
+	return !limited || slices.Contains(actions, d.Action)
+}
+
+// Retained reports that an acknowledged delivery of that kind is, but for rare cases, stored. Most comments, runs and changes of
+// a repository are acknowledged and ask for nothing, which only their payload tells.
+func (d Delivery) Retained() bool {
+	switch d.Event {
+	case "issue_comment", "check_run", "repository", "merge_group":
+		return false
+	}
+	return d.Mapped()
+}
 
 // Deliveries is one page of the App's delivery log, newest first. cursor is "" for the newest page, then what next was; next "" means that
 // the log has ended. Pages are found by cursor, so a delivery that arrives meanwhile shifts nothing.

@@ -22,6 +22,9 @@ type Config struct {
 	Recheck       time.Duration `env:"COUNTERSIGN_RECONCILE_RECHECK" envDefault:"900s" desc:"Age from which an unchanged pull request is evaluated again though no event asked for it. Lower costs GitHub requests for every open pull request."`
 	RetentionDays int           `env:"COUNTERSIGN_DELIVERY_RETENTION_DAYS" envDefault:"30" desc:"Days that delivery ids and finished heads are kept. A webhook redelivered after them counts as new."`
 
+	LogInterval time.Duration `env:"COUNTERSIGN_DELIVERY_LOG_INTERVAL" envDefault:"60s" desc:"Time between two looks at GitHub's log of the deliveries it made to this App. A webhook that failed or was refused is asked for again within about one interval."`
+	LogAsks     int           `env:"COUNTERSIGN_DELIVERY_LOG_ASKS" envDefault:"30" desc:"Redeliveries that are asked for in one interval at the most. GitHub bounds such requests to 80 a minute."`
+
 	// ScanEvery, when not zero, replaces Interval and is not validated: for tests and for the development command.
 	ScanEvery time.Duration
 }
@@ -38,6 +41,12 @@ func (c Config) Validate() error {
 	if c.RetentionDays < 1 || c.RetentionDays > 3650 {
 		errs = append(errs, fmt.Errorf("COUNTERSIGN_DELIVERY_RETENTION_DAYS: %d is outside 1 to 3650", c.RetentionDays)) // RG-428
 	}
+	if c.LogInterval < 5*time.Second || c.LogInterval > time.Hour {
+		errs = append(errs, fmt.Errorf("COUNTERSIGN_DELIVERY_LOG_INTERVAL: %s is outside 5s to 1h", c.LogInterval))
+	}
+	if c.LogAsks < 1 || c.LogAsks > 80 {
+		errs = append(errs, fmt.Errorf("COUNTERSIGN_DELIVERY_LOG_ASKS: %d is outside 1 to 80", c.LogAsks))
+	}
 	return errors.Join(errs...)
 }
 
@@ -47,6 +56,14 @@ func (c Config) every() time.Duration {
 		return c.ScanEvery
 	}
 	return c.Interval
+}
+
+// logEvery is the time between two looks at the delivery log; a Config built in code means what one read from the environment means.
+func (c Config) logEvery() time.Duration {
+	if c.LogInterval > 0 {
+		return c.LogInterval
+	}
+	return time.Minute
 }
 
 // lease is how long an election lasts without a heartbeat (RG-408).

@@ -8,6 +8,11 @@
 //	elect → prune deliveries → prune heads → list installations → for each: list repositories → for each: list open pull
 //	requests → queue the idle ones → resign with the result
 //
+// A second duty, with a lease of its own ("reconciler.deliveries", fill.go), reads GitHub's log of what it delivered to this App
+// and asks for what failed, or was never stored:
+//
+//	elect → prune → read pages, newest first, folding each into the gaps → settle → count an ask, ask → … → resign
+//
 // It writes no Check Run. What it queues goes the ordinary way: the head's generation rises, the invalidator resets the check,
 // the evaluator decides.
 //
@@ -23,7 +28,7 @@
 //
 // # What it does not check
 //
-// Whether a check on GitHub shows what was decided (drift, P12), and GitHub's own log of deliveries: neither is built yet. It
+// Whether a check on GitHub shows what was decided (drift, P12): that is not built yet. It
 // takes an open pull request for idle when no evaluation waits and its head was evaluated less than the recheck age ago
 // (RG-404); a pull request that was closed unseen is not looked for, because nobody can merge it.
 //

@@ -339,6 +339,8 @@ func TestConfig(t *testing.T) {
 		{"COUNTERSIGN_RECONCILE_INTERVAL", "59s", "24h1s"},
 		{"COUNTERSIGN_RECONCILE_RECHECK", "-1s", "721h"},
 		{"COUNTERSIGN_DELIVERY_RETENTION_DAYS", "0", "3651"},
+		{"COUNTERSIGN_DELIVERY_LOG_INTERVAL", "4s", "61m"},
+		{"COUNTERSIGN_DELIVERY_LOG_ASKS", "0", "81"},
 	} {
 		t.Run("RG-427 RG-428 refused outside its bounds: "+row.variable, func(t *testing.T) {
 			t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -67,6 +68,24 @@ type fakeGitHub struct {
 	repos         map[int64][]ghclient.RepositoryInfo // by installation
 	pulls         map[int64][]ghclient.Pull           // by repository
 	page          int
+	log           []ghclient.Delivery // newest first
+}
+
+// Deliveries pages by position: the cursor is how many to pass over.
+func (f *fakeGitHub) Deliveries(ctx context.Context, cursor string) ([]ghclient.Delivery, string, error) {
+	if err := f.step(ctx, "deliveries %q", cursor); err != nil {
+		return nil, "", err
+	}
+	from, _ := strconv.Atoi(cursor)
+	to := min(len(f.log), from+f.page)
+	if to == len(f.log) {
+		return f.log[from:to], "", nil
+	}
+	return f.log[from:to], strconv.Itoa(to), nil
+}
+
+func (f *fakeGitHub) Redeliver(ctx context.Context, id int64) error {
+	return f.step(ctx, "redeliver %d", id)
 }
 
 func (f *fakeGitHub) Installations(ctx context.Context) ([]ghclient.Installation, error) {
@@ -133,8 +152,16 @@ type journaledStore struct {
 	result string // of the last resignation
 }
 
+// otherDuty tells the steps of the scan, which have no prefix, from those of another duty.
+func otherDuty(lease string) string {
+	if lease == leaseName {
+		return ""
+	}
+	return lease + ": "
+}
+
 func (s *journaledStore) ElectDue(ctx context.Context, name, holder string, ttl, every time.Duration) (store.Term, error) {
-	if err := s.step(ctx, "elect"); err != nil {
+	if err := s.step(ctx, "%select", otherDuty(name)); err != nil {
 		return store.Term{}, err
 	}
 	if s.real == nil {
@@ -144,7 +171,7 @@ func (s *journaledStore) ElectDue(ctx context.Context, name, holder string, ttl,
 }
 
 func (s *journaledStore) RenewTerm(ctx context.Context, t store.Term, ttl time.Duration) error {
-	if err := s.step(ctx, "renew"); err != nil || s.real == nil {
+	if err := s.step(ctx, "%srenew", otherDuty(t.Name)); err != nil || s.real == nil {
 		return err
 	}
 	return s.real.RenewTerm(ctx, t, ttl)
@@ -154,7 +181,7 @@ func (s *journaledStore) ResignTerm(ctx context.Context, t store.Term, result st
 	s.mu.Lock()
 	s.result = result
 	s.mu.Unlock()
-	if err := s.step(ctx, "resign %q", result); err != nil || s.real == nil {
+	if err := s.step(ctx, "%sresign %q", otherDuty(t.Name), result); err != nil || s.real == nil {
 		return err
 	}
 	return s.real.ResignTerm(ctx, t, result)
@@ -202,6 +229,65 @@ func (s *journaledStore) EnqueueIdle(ctx context.Context, key store.PullKey, ful
 	return s.real.EnqueueIdle(ctx, key, full, fact, age)
 }
 
+func (s *journaledStore) ReadLogPosition(ctx context.Context) (store.LogPosition, error) {
+	if err := s.step(ctx, "position"); err != nil || s.real == nil {
+		return store.LogPosition{}, err
+	}
+	return s.real.ReadLogPosition(ctx)
+}
+
+func (s *journaledStore) KeepLogPosition(ctx context.Context, p store.LogPosition) error {
+	if err := s.step(ctx, "keep position"); err != nil || s.real == nil {
+		return err
+	}
+	return s.real.KeepLogPosition(ctx, p)
+}
+
+func (s *journaledStore) RecordLog(ctx context.Context, log []store.LoggedDelivery) (store.GapCount, error) {
+	if err := s.step(ctx, "record %d", len(log)); err != nil || s.real == nil {
+		return store.GapCount{}, err
+	}
+	return s.real.RecordLog(ctx, log)
+}
+
+func (s *journaledStore) SettleGaps(ctx context.Context) (map[store.GapState]int, error) {
+	if err := s.step(ctx, "settle"); err != nil || s.real == nil {
+		return nil, err
+	}
+	return s.real.SettleGaps(ctx)
+}
+
+func (s *journaledStore) TakeGap(ctx context.Context, recovered time.Time) (store.Gap, error) {
+	if err := s.step(ctx, "take"); err != nil {
+		return store.Gap{}, err
+	}
+	if s.real == nil {
+		return store.Gap{}, store.ErrNoWork
+	}
+	return s.real.TakeGap(ctx, recovered)
+}
+
+func (s *journaledStore) GapNotAsked(ctx context.Context, g store.Gap, expired, spend bool, delay time.Duration, cause string) error {
+	if err := s.step(ctx, "not asked %s", g.GUID); err != nil || s.real == nil {
+		return err
+	}
+	return s.real.GapNotAsked(ctx, g, expired, spend, delay, cause)
+}
+
+func (s *journaledStore) ReadGapBacklog(ctx context.Context) (store.GapBacklog, error) {
+	if s.real == nil {
+		return store.GapBacklog{}, nil
+	}
+	return s.real.ReadGapBacklog(ctx)
+}
+
+func (s *journaledStore) PruneGaps(ctx context.Context, age time.Duration, limit int) (int, error) {
+	if err := s.step(ctx, "prune gaps"); err != nil || s.real == nil {
+		return 0, err
+	}
+	return s.real.PruneGaps(ctx, age, limit)
+}
+
 // wakes collects what was sent.
 type wakes struct {
 	mu   sync.Mutex
@@ -216,7 +302,7 @@ func (w *wakes) Wake(_ context.Context, wake nudge.Wake) error {
 }
 
 func testConfig() Config {
-	return Config{ScanEvery: time.Minute, Recheck: 15 * time.Minute, RetentionDays: 30}
+	return Config{ScanEvery: time.Minute, Recheck: 15 * time.Minute, RetentionDays: 30, LogInterval: time.Minute, LogAsks: 30}
 }
 
 // bundle is a service over the fakes; with a database when db is set.

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/countersign/countersign/pkg/daemon"
+	"github.com/countersign/countersign/pkg/store"
 )
 
 // How an election ended: a closed set.
@@ -30,6 +31,14 @@ type metrics struct {
 	pulls        *prometheus.CounterVec
 	woken        prometheus.Counter
 	pruned       *prometheus.CounterVec
+
+	gapPasses  *prometheus.CounterVec
+	gapRead    prometheus.Counter
+	gapFound   *prometheus.CounterVec
+	gapAsked   *prometheus.CounterVec
+	gapSettled *prometheus.CounterVec
+	gapOpen    prometheus.Gauge
+	gapOldest  prometheus.Gauge
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -79,16 +88,65 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	for _, result := range results {
 		m.scans.WithLabelValues(result)
 	}
+	m.addGaps()
 	if r == nil {
 		return m, nil
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{
 		m.elections, m.scans, m.duration, m.lastSuccess, m.overdue, m.leftOut, m.repositories, m.pulls, m.woken, m.pruned,
+		m.gapPasses, m.gapRead, m.gapFound, m.gapAsked, m.gapSettled, m.gapOpen, m.gapOldest,
 	} {
 		errs = append(errs, r.Register(c))
 	}
 	return m, errors.Join(errs...)
+}
+
+// addGaps makes the metrics of the walk over GitHub's delivery log.
+func (m *metrics) addGaps() {
+	m.gapPasses = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "countersign_reconciler_gap_passes_total",
+		Help: "Walks over GitHub's delivery log, by result. partial: something was left out. failure: the log could not be read.",
+	}, []string{"result"})
+	m.gapRead = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "countersign_reconciler_gap_attempts_read_total",
+		Help: "Attempts to deliver that were read from GitHub's log; an attempt is read more than once.",
+	})
+	m.gapFound = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "countersign_reconciler_gap_found_total",
+		Help: "Missed deliveries found. failed: GitHub did not get a success. missing: it did, and the delivery is not stored.",
+	}, []string{"kind"})
+	m.gapAsked = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "countersign_reconciler_gap_asked_total",
+		Help: "Redeliveries asked for, by GitHub's answer. expired: GitHub no longer has the delivery.",
+	}, []string{"result"})
+	m.gapSettled = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "countersign_reconciler_gap_settled_total",
+		Help: "Missed deliveries that came to an end. filled: stored. acknowledged: it asked for nothing. refused, given_up, expired: it did not come.",
+	}, []string{"state"})
+	m.gapOpen = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "countersign_reconciler_gap_open_rows",
+		Help: "Missed deliveries that are still asked for.",
+	})
+	m.gapOldest = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "countersign_reconciler_gap_oldest_age_seconds",
+		Help: "Time since the oldest delivery that is still missed was found; 0: none.",
+	})
+	for _, result := range results {
+		m.gapPasses.WithLabelValues(result)
+	}
+	for _, kind := range []store.GapKind{store.GapFailed, store.GapMissing} {
+		m.gapFound.WithLabelValues(string(kind))
+	}
+	for _, state := range store.GapStates {
+		m.gapSettled.WithLabelValues(string(state))
+	}
+}
+
+func (m *metrics) recordFill(f *fill, result string, _ time.Duration) {
+	m.gapPasses.WithLabelValues(result).Inc()
+	m.gapRead.Add(float64(f.read))
+	m.pruned.WithLabelValues("gaps").Add(float64(f.pruned))
 }
 
 func (m *metrics) recordScan(sc *scan, result string, took time.Duration) {
@@ -100,7 +158,7 @@ func (m *metrics) recordScan(sc *scan, result string, took time.Duration) {
 	m.woken.Add(float64(sc.woken))
 	m.pruned.WithLabelValues("deliveries").Add(float64(sc.prunedDeliveries))
 	m.pruned.WithLabelValues("heads").Add(float64(sc.prunedHeads))
-	for code, n := range sc.failures {
+	for code, n := range sc.codes {
 		m.leftOut.WithLabelValues(code).Add(float64(n))
 	}
 }
@@ -138,4 +196,13 @@ func (s *Service) observe(ctx context.Context, started time.Time) {
 		s.metrics.lastSuccess.Set(float64(since.Unix()))
 	}
 	s.metrics.overdue.Set(max(0, time.Since(since).Seconds()))
+	gaps, err := s.deps.Store.ReadGapBacklog(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.deps.Log.WarnContext(ctx, "missed deliveries not counted", daemon.KeyErr, err)
+		}
+		return
+	}
+	s.metrics.gapOpen.Set(float64(gaps.Open))
+	s.metrics.gapOldest.Set(gaps.Oldest.Seconds())
 }

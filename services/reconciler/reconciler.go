@@ -2,7 +2,6 @@ package reconciler
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -67,9 +66,12 @@ func Run(ctx context.Context, rt *daemon.Runtime, cfg Config) error {
 	return g.Wait()
 }
 
-// App lists what the App is installed on; *ghclient.App is one.
+// App is what is asked with the App's own credential: what it is installed on, and GitHub's log of what it was sent;
+// *ghclient.App is one.
 type App interface {
 	Installations(ctx context.Context) ([]ghclient.Installation, error)
+	Deliveries(ctx context.Context, cursor string) ([]ghclient.Delivery, string, error)
+	Redeliver(ctx context.Context, id int64) error
 }
 
 // Client is what a scan reads of one installation; *ghclient.Client is one.
@@ -95,10 +97,23 @@ type Work interface {
 	EnqueueIdle(ctx context.Context, key store.PullKey, fullName string, fact store.PullFact, olderThan time.Duration) (bool, error)
 }
 
+// Gaps is what the walk over GitHub's delivery log reads and writes.
+type Gaps interface {
+	ReadLogPosition(ctx context.Context) (store.LogPosition, error)
+	KeepLogPosition(ctx context.Context, p store.LogPosition) error
+	RecordLog(ctx context.Context, log []store.LoggedDelivery) (store.GapCount, error)
+	SettleGaps(ctx context.Context) (map[store.GapState]int, error)
+	TakeGap(ctx context.Context, recovered time.Time) (store.Gap, error)
+	GapNotAsked(ctx context.Context, g store.Gap, expired, spend bool, delay time.Duration, cause string) error
+	ReadGapBacklog(ctx context.Context) (store.GapBacklog, error)
+	PruneGaps(ctx context.Context, age time.Duration, limit int) (int, error)
+}
+
 // Store is the part of *store.Store this service uses.
 type Store interface {
 	Elections
 	Work
+	Gaps
 }
 
 // Waker sends wake-ups; *nudge.Bus is one.
@@ -136,6 +151,9 @@ func New(cfg Config, d Deps) (*Service, error) {
 	if cfg.GitHub.OrgRepository == "" {
 		cfg.GitHub.OrgRepository = ".github" // a Config built in code means what one read from the environment means
 	}
+	if cfg.LogAsks == 0 {
+		cfg.LogAsks = 30
+	}
 	m, err := newMetrics(d.Metrics)
 	if err != nil {
 		return nil, fmt.Errorf("register metrics of the reconciler: %w", err)
@@ -143,34 +161,25 @@ func New(cfg Config, d Deps) (*Service, error) {
 	return &Service{cfg: cfg, deps: d, metrics: m}, nil
 }
 
-// Serve attempts a scan at once, then every interval, and whenever a nudge asks for one, until ctx ends (RG-427). bus may be nil.
-// What is under way when ctx ends is let finish its step; Serve then returns nil.
+// Serve attempts each of its duties at once, then every interval of the duty, and whenever a nudge asks for it, until ctx ends
+// (RG-427). bus may be nil. What is under way when ctx ends is let finish its step; Serve then returns nil.
 func (s *Service) Serve(ctx context.Context, bus *nudge.Bus) error {
-	asked := make(chan struct{}, 1)
+	duties := s.duties()
+	asked := make([]chan struct{}, len(duties))
 	g, ctx := errgroup.WithContext(ctx)
+	for n, d := range duties {
+		asked[n] = make(chan struct{}, 1)
+		g.Go(func() error {
+			s.attend(ctx, d, asked[n])
+			return nil
+		})
+	}
 	g.Go(func() error { return s.listen(ctx, bus, asked) })
-	g.Go(func() error {
-		tick := time.NewTicker(s.cfg.every())
-		defer tick.Stop()
-		via, apart := nudge.ViaSweep, time.Duration(0)
-		for {
-			s.attempt(ctx, via, apart)
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-asked:
-				via, apart = nudge.ViaNudge, 0
-			case <-tick.C:
-				// Half an interval's grace: replicas tick at their own times and share one rhythm all the same.
-				via, apart = nudge.ViaPoll, s.cfg.every()/2
-			}
-		}
-	})
 	return g.Wait()
 }
 
 // listen turns nudges into requests to look now. Two that arrive during one scan are one scan after it.
-func (s *Service) listen(ctx context.Context, bus *nudge.Bus, asked chan<- struct{}) error {
+func (s *Service) listen(ctx context.Context, bus *nudge.Bus, asked []chan struct{}) error {
 	if bus == nil {
 		<-ctx.Done()
 		return nil
@@ -179,75 +188,15 @@ func (s *Service) listen(ctx context.Context, bus *nudge.Bus, asked chan<- struc
 		Bus: bus, Subject: nudge.Reconcile, Service: serviceName, Poll: 24 * time.Hour, // the ticker is the poll
 		Log: s.deps.Log, Metrics: s.deps.Metrics,
 		Step: func(_ context.Context, via nudge.Via) (bool, error) {
-			if via == nudge.ViaNudge {
-				select {
-				case asked <- struct{}{}:
-				default:
+			for _, duty := range asked {
+				if via == nudge.ViaNudge {
+					select {
+					case duty <- struct{}{}:
+					default:
+					}
 				}
 			}
 			return false, nil
 		},
 	}.Run(ctx)
-}
-
-// attempt stands for election and, when elected, scans. apart is how long ago the last attempt of any replica must be.
-// Being told to stop during the election records no attempt and gives the lease back (RG-418).
-func (s *Service) attempt(ctx context.Context, via nudge.Via, apart time.Duration) {
-	if ctx.Err() != nil {
-		return
-	}
-	// Nothing under way is cancelled by a stop (RG-421): every step is bounded by its own deadline, and looks before it begins.
-	work := ghclient.WithLane(context.WithoutCancel(ctx), ghclient.LaneReconcile)
-	elected := time.Now()
-	term, err := s.deps.Store.ElectDue(work, leaseName, s.deps.Holder, s.cfg.lease(), apart)
-	switch {
-	case errors.Is(err, store.ErrNoWork):
-		s.metrics.elections.WithLabelValues(electionHeld).Inc()
-		return
-	case err != nil:
-		s.metrics.elections.WithLabelValues(electionFailed).Inc()
-		s.deps.Log.WarnContext(ctx, "election failed", daemon.KeyErr, err)
-		return
-	case ctx.Err() != nil:
-		s.resignUnused(work, term)
-		return
-	}
-	s.metrics.elections.WithLabelValues(electionElected).Inc()
-	s.govern(ctx, work, term, elected, via)
-}
-
-// resignUnused gives back a lease under which nothing was begun; failing to is a failed election (RG-418).
-func (s *Service) resignUnused(ctx context.Context, term store.Term) {
-	if err := s.deps.Store.ResignTerm(ctx, term, ""); err != nil {
-		s.metrics.elections.WithLabelValues(electionFailed).Inc()
-		s.deps.Log.ErrorContext(ctx, "lease not given back", daemon.KeyLeaseToken, int64(term.Token), daemon.KeyErr, err)
-		return
-	}
-	s.metrics.elections.WithLabelValues(electionReleased).Inc()
-}
-
-// govern runs one scan under an elected term and resigns with its result.
-func (s *Service) govern(ctx, work context.Context, term store.Term, elected time.Time, via nudge.Via) {
-	work, span := s.deps.Tracer.Start(work, "reconcile scan")
-	defer span.End()
-	began := time.Now()
-	t := s.beginTenure(ctx, work, term, elected)
-	sc := &scan{service: s, tenure: t}
-	result := sc.run(withGate(work, t.check))
-	t.end()
-	if err := s.deps.Store.ResignTerm(work, term, result); err != nil {
-		// The attempt is not on record, so it is not complete for anybody (RG-415, RG-416).
-		sc.fail("lease", err)
-		result = resultPartial
-	}
-	s.metrics.recordScan(sc, result, time.Since(began))
-	level := slog.LevelInfo
-	if result != resultComplete {
-		level = slog.LevelWarn
-	}
-	s.deps.Log.Log(work, level, "reconcile scan",
-		daemon.KeyLeaseToken, int64(term.Token), daemon.KeyVia, string(via), daemon.KeyResult, result, "reasons", sc.reasons(),
-		"installations", sc.installations, "suspended", sc.suspended, "failed_installations", sc.failedInstallations,
-		"repositories", sc.repositories, "pulls", sc.pulls, "queued", sc.queued, "woken", sc.woken,
-		"pruned_deliveries", sc.prunedDeliveries, "pruned_heads", sc.prunedHeads, daemon.KeyElapsedMS, time.Since(began).Milliseconds())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -36,7 +37,13 @@ type scan struct {
 	repositories, pulls, queued                   int
 	woken                                         int // parked authority work whose target is back (P14)
 	prunedDeliveries, prunedHeads                 int
-	failures                                      map[string]int // by reason code
+	failures
+	result string
+}
+
+// failures counts what a walk left out, by reason code.
+type failures struct {
+	codes map[string]int
 }
 
 // run is the whole scan. Retention comes first, so that nothing GitHub does postpones it (RG-405, RG-407).
@@ -69,7 +76,7 @@ func (sc *scan) run(ctx context.Context) string {
 	if err := sc.tenure.check(); err != nil {
 		return sc.ended(err)
 	}
-	if len(sc.failures) > 0 {
+	if len(sc.codes) > 0 {
 		return resultPartial
 	}
 	return resultComplete
@@ -245,23 +252,37 @@ func (sc *scan) failIn(installation int64, repo string, err error) {
 	sc.fail("installation", err, "installation", installation, daemon.KeyRepo, repo)
 }
 
-// fail counts and logs what was left out. What GitHub sent malformed is named by a fixed code only, never by its value (RG-426).
 func (sc *scan) fail(step string, err error, attrs ...any) {
+	sc.failures.left(sc.service.deps.Log, "scan left something out", step, err, attrs...)
+}
+
+// left counts and logs what was left out. What GitHub sent malformed is named by a fixed code only, never by its value (RG-426).
+func (f *failures) left(log *slog.Logger, message, step string, err error, attrs ...any) {
 	code := reason(err)
-	sc.count(code)
+	f.count(code)
 	attrs = append(attrs, "step", step, "reason", code)
 	if code != "malformed" {
 		attrs = append(attrs, daemon.KeyErr, err)
 	}
-	sc.service.deps.Log.Warn("scan left something out", attrs...)
+	log.Warn(message, attrs...)
 }
 
-func (sc *scan) count(code string) {
-	if sc.failures == nil {
-		sc.failures = map[string]int{}
+func (f *failures) count(code string) {
+	if f.codes == nil {
+		f.codes = map[string]int{}
 	}
-	sc.failures[code]++
+	f.codes[code]++
 }
 
 // reasons lists the codes of what was left out.
-func (sc *scan) reasons() []string { return slices.Sorted(maps.Keys(sc.failures)) }
+func (f *failures) reasons() []string { return slices.Sorted(maps.Keys(f.codes)) }
+
+func (sc *scan) outcome() string { return sc.result }
+
+func (sc *scan) report(ctx context.Context, result string, took time.Duration, attrs []any) {
+	sc.service.metrics.recordScan(sc, result, took)
+	sc.service.deps.Log.Log(ctx, levelOf(result), "reconcile scan", append(attrs, "reasons", sc.reasons(),
+		"installations", sc.installations, "suspended", sc.suspended, "failed_installations", sc.failedInstallations,
+		"repositories", sc.repositories, "pulls", sc.pulls, "queued", sc.queued, "woken", sc.woken,
+		"pruned_deliveries", sc.prunedDeliveries, "pruned_heads", sc.prunedHeads)...)
+}

@@ -177,7 +177,7 @@ func TestRun(t *testing.T) {
 			return worst == daemon.StatusOK
 		})
 		nudgetest.Eventually(t, "the first scan is complete", func() bool {
-			return b.db.QueryInt("SELECT count(*) FROM lease WHERE last_result = 'complete'") == 1
+			return b.db.QueryInt("SELECT count(*) FROM lease WHERE name = 'reconciler' AND last_result = 'complete'") == 1
 		})
 		b.wantInt(1, "SELECT count(*) FROM evaluation")
 		b.open("acme/api", "b")
