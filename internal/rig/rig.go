@@ -4,6 +4,7 @@ package rig
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
@@ -33,7 +34,9 @@ const (
 	RouteRunsOf  = "/repos/{owner}/{repo}/commits/{ref+}/check-runs"
 	RoutePullsOf = "/repos/{owner}/{repo}/commits/{commit_sha}/pulls"
 	RoutePull    = "/repos/{owner}/{repo}/pulls/{number}"
+	RouteFiles   = "/repos/{owner}/{repo}/pulls/{number}/files"
 	RouteGraphQL = "/graphql"
+	RouteToken   = "/app/installations/{installation_id}/access_tokens"
 )
 
 // appKey is the App's key, made once a process: making one takes longer than most tests.
@@ -58,6 +61,8 @@ type Rig struct {
 	tests map[storetest.Role]*store.Store
 	app   *ghclient.App
 	repo  int64
+	// timeout bounds a request of app; 0 is 20 s.
+	timeout time.Duration
 }
 
 // New builds the world; the oracle ends the test.
@@ -93,8 +98,8 @@ func (r *Rig) Client(p ghclient.Permissions) *ghclient.Client {
 	defer r.mu.Unlock()
 	if r.app == nil {
 		app, err := ghclient.NewApp(ghclient.Config{
-			APIURL: r.Sim.URL() + "/", AppID: r.World.App.ID, PrivateKey: string(r.World.App.PEM), APIVersion: "2022-11-28", RequestTimeout: 20 * time.Second,
-			MaxInFlight: 16, PolicyPaths: []string{".github/countersign.toml", ".github/extra-codeowners.toml"}, OrgRepository: ".github",
+			APIURL: r.Sim.URL() + "/", AppID: r.World.App.ID, PrivateKey: string(r.World.App.PEM), APIVersion: "2022-11-28",
+			RequestTimeout: cmp.Or(r.timeout, 20*time.Second), MaxInFlight: 16, PolicyPaths: []string{".github/countersign.toml", ".github/extra-codeowners.toml"}, OrgRepository: ".github",
 		}, ghclient.Options{Log: r.Logger(), Metrics: prometheus.NewRegistry()})
 		if err != nil {
 			r.TB.Fatalf("client: %v", err)

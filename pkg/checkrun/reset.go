@@ -71,7 +71,9 @@ func (t *target) prove(ctx context.Context, req ResetRequest) (Proof, error) {
 	run, err := t.gh.GetRun(ctx, t.repo, t.head.RunID)
 	switch {
 	case errors.Is(err, ghclient.ErrNotFound):
-		return t.replace(ctx, req) // GitHub no longer knows it: another run, or none, is the effective one
+		// GitHub does not know it: another run, or none, is the effective one. That also ends a POST of this generation that was
+		// answered and came to nothing; a read that only lags finds that run by its marker.
+		return ProofReplaced, t.post(ctx, req)
 	case err != nil:
 		return "", err
 	case unfinished(run) && t.head.Publication == store.PublicationNone:

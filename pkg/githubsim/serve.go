@@ -119,6 +119,10 @@ func wait(r *http.Request, latency time.Duration, f *Fault) bool {
 	if latency > 0 {
 		timer := time.NewTimer(latency)
 		defer timer.Stop()
+		if f != nil && f.Late {
+			<-timer.C
+			return true
+		}
 		select {
 		case <-timer.C:
 		case <-r.Context().Done():

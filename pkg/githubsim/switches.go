@@ -116,6 +116,7 @@ type Fault struct {
 	Status     int
 	RetryAfter string        // header Retry-After; "": none
 	Delay      time.Duration // before anything else
+	Late       bool          // what was delayed takes effect even when the client has stopped waiting
 	// Until blocks the request until the channel is closed or the client is gone.
 	Until <-chan struct{}
 	// Seen, if set, is closed when the fault first matches.

@@ -58,6 +58,8 @@ func (s Snapshot) normalized() Snapshot {
 	if s.Pulls == nil {
 		s.Pulls = []PullRequest{}
 	}
+	s.Unreadable = slices.Clone(s.Unreadable)
+	slices.SortFunc(s.Unreadable, func(a, b Unreadable) int { return byText(a, b) })
 	bases := make(map[string]Base, len(s.Bases))
 	for sha, b := range s.Bases {
 		b.CodeownersErrors.Items = b.CodeownersErrors.sorted()

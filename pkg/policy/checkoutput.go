@@ -22,8 +22,8 @@ type RenderInput struct {
 // CheckOutput is a Check Run's content, ready to send: everything in it is
 // escaped, within GitHub's limits, and the same for the same verdict (I8).
 type CheckOutput struct {
-	// Status is "completed" or, for LookPending and RenderInProgress,
-	// "in_progress".
+	// Status is "completed" or, for LookPending, for a policy file that cannot
+	// be read (RG-357) and for RenderInProgress, "in_progress".
 	Status string `json:"status"`
 	// Conclusion is "success", "failure" or "action_required"; empty unless
 	// Status is "completed".

@@ -12,6 +12,7 @@ const (
 	// Policy files (errors).
 	CodeRepositoryPolicyDisabled         Code = "repository_policy_disabled"
 	CodeInvalidPolicy                    Code = "invalid_policy"
+	CodePolicyUnreadable                 Code = "policy_unreadable"
 	CodeAmbiguousPolicy                  Code = "ambiguous_policy"
 	CodeUnenrolledApplication            Code = "unenrolled_application"
 	CodeOrganizationPolicyRepositoryGone Code = "organization_policy_repository_unavailable"
@@ -28,6 +29,8 @@ const (
 	CodeEvidenceUnknown     Code = "evidence_unknown"
 	CodeMalformedEvidence   Code = "malformed_github_evidence"
 	CodeContradictory       Code = "contradictory_github_evidence"
+	CodeMissingPermission   Code = "missing_permission"
+	CodeEvidenceRefused     Code = "evidence_refused"
 	CodePullTooLarge        Code = "pull_request_too_large"
 	CodeEvidenceLimit       Code = "evidence_limit_exceeded"
 	CodeComplexity          Code = "evaluation_complexity_exceeded"

@@ -137,6 +137,11 @@ func tokenError(err error) error {
 // mean "unknown".
 func (s *Snapshot) checkStates() error {
 	c := &stateCheck{}
+	for i := range s.Unreadable {
+		if _, known := unreadableMends[s.Unreadable[i].Code]; !known {
+			c.add(fmt.Sprintf("unreadable[%d].code", i), string(s.Unreadable[i].Code), "the codes of unreadable evidence (docs/snapshot.md)")
+		}
+	}
 	c.fact("pulls_state", s.PullsState)
 	for i := range s.Pulls {
 		c.pull(fmt.Sprintf("pulls[%d]", i), &s.Pulls[i])

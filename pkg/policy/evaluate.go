@@ -74,7 +74,11 @@ func (e *evaluation) checkSnapshot() []Finding {
 	if s.Now.IsZero() {
 		fail(CodeMalformedEvidence, "the snapshot has no time")
 	}
+	for i := range s.Unreadable {
+		out = append(out, s.Unreadable[i].finding())
+	}
 	switch {
+	case len(s.Unreadable) > 0: // what it leaves unknown needs no second reason
 	case s.PullsState != FactPresent:
 		fail(CodeEvidenceUnknown, "the open pull requests on this commit could not be listed in full; they are read again")
 	case len(s.Pulls) == 0:
@@ -88,7 +92,7 @@ func (e *evaluation) checkSnapshot() []Finding {
 		numbers[s.Pulls[i].Number] = true
 	}
 	slices.SortFunc(out, compareFindings)
-	return out
+	return slices.Compact(out)
 }
 
 func validRoute(r Repository) bool {

@@ -34,6 +34,8 @@ func Render(v Verdict, in RenderInput) CheckOutput {
 	switch {
 	case v.Conclusion.Approved():
 		out.Conclusion = "success"
+	case v.policyUnreadable():
+		out.Status = "in_progress"
 	case v.MissingOnly && in.MissingApproval == LookActionRequired:
 		out.Conclusion = "action_required"
 	case v.MissingOnly && in.MissingApproval == LookPending:

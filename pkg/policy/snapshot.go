@@ -46,6 +46,10 @@ type Snapshot struct {
 	// Settings are the operator's settings that a verdict depends on.
 	Settings Settings `json:"settings"`
 
+	// Unreadable is evidence that GitHub refuses to show, or more than is ever
+	// read. Any entry blocks, and the verdict says what mends it.
+	Unreadable []Unreadable `json:"unreadable,omitempty"`
+
 	// PullsState is FactPresent when Pulls is known to hold every open pull
 	// request on HeadSHA (architecture P6). Anything else blocks.
 	PullsState FactState `json:"pulls_state"`
@@ -69,6 +73,18 @@ type Snapshot struct {
 	// Apps is keyed by the bot's login, "slug[bot]", lower case: the identity
 	// fetched independently of the review (RG-338).
 	Apps map[string]AppFact `json:"apps,omitempty"`
+}
+
+// Unreadable is a part of the evidence that asking again does not bring: a
+// permission is missing, a limit is exceeded, a file is no policy file.
+type Unreadable struct {
+	// Code is missing_permission, evidence_refused, evidence_limit_exceeded,
+	// pull_request_too_large, policy_unreadable or malformed_github_evidence.
+	Code Code `json:"code"`
+	// Subject is what could not be read, in words.
+	Subject string `json:"subject"`
+	// Detail is the missing permission, or what GitHub said.
+	Detail string `json:"detail,omitempty"`
 }
 
 // Repository identifies the base repository. ID is the identity; FullName is

@@ -327,6 +327,9 @@ func (w *Worker) followUps(ev store.Evaluation, e evidence, verdict policy.Verdi
 			f.After, f.Reason = until, "verdict.expires"
 		}
 	}
+	if e.refusal != nil {
+		f = w.lookAgain(ev)
+	}
 	if f.Reason == "" {
 		return nil
 	}

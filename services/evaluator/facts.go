@@ -39,9 +39,6 @@ func (c *collector) answer(ctx context.Context, needs policy.Requirements) error
 	for org, slugs := range bySlug(needs.Teams) {
 		group.Go(func() error { return c.readTeams(gctx, org, slugs) })
 	}
-	for _, m := range needs.Memberships {
-		group.Go(func() error { return c.readMembership(gctx, m) })
-	}
 	for _, login := range needs.Users {
 		group.Go(func() error { return c.readUser(gctx, login) })
 	}
@@ -51,12 +48,25 @@ func (c *collector) answer(ctx context.Context, needs policy.Requirements) error
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	if err := c.readMemberships(ctx, needs.Memberships); err != nil {
+		return err
+	}
 	for _, t := range needs.TeamSizes {
 		if err := c.readTeamSize(ctx, t); err != nil {
 			return err
 		}
 	}
 	return c.readOptional(ctx, needs)
+}
+
+// readMemberships asks one by one, after the teams: what a complete list of members answers costs no request.
+func (c *collector) readMemberships(ctx context.Context, keys []policy.MembershipKey) error {
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(6)
+	for _, m := range keys {
+		group.Go(func() error { return c.readMembership(gctx, m) })
+	}
+	return group.Wait()
 }
 
 // teamsPerRequest is how many teams one request asks about.

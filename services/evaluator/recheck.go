@@ -24,7 +24,13 @@ func (w *Worker) recheck(ctx context.Context, ev store.Evaluation, e evidence, v
 				Number: ev.Rows[0].Number, After: max(verdict.NextDue.Sub(e.snapshot.Now), 0) + time.Second, Reason: "verdict.expires",
 			}}
 		}
+		if e.refusal != nil {
+			later = []store.FollowUp{w.lookAgain(ev)}
+		}
 		return w.complete(ctx, ev, outcome{did: didRecheck}, later)
+	}
+	if e.refusal != nil { // evidence was read before: that it cannot be read now says nothing about it
+		return outcome{did: didNotReach}, e.refusal
 	}
 	return outcome{did: didRequeue}, w.requeue(ctx, ev, "recheck.changed")
 }

@@ -25,6 +25,7 @@ type evidence struct {
 	moved    []store.PullFact
 	closed   []store.PullFact // rows whose pull request is closed by now
 	htmlURL  string
+	refusal  error // why the snapshot holds unreadable evidence, nil when it does not
 }
 
 // baseRefs are the base refs whose authority a verdict rests on (RG-225).
@@ -39,8 +40,6 @@ func (e evidence) baseRefs() []string {
 
 // maxPolicyBytes bounds a policy file (RG-357).
 const maxPolicyBytes = 1_000_000
-
-var errPolicyUnreadable = errors.New("policy file cannot be used as evidence")
 
 // collect reads everything a verdict about the head rests on: the pull requests on it, each with its own base and policy,
 // and then the facts that pkg/policy asks for, until it asks for nothing more.
@@ -69,8 +68,12 @@ func (w *Worker) collect(ctx context.Context, gh GitHub, repo ghclient.Repo, ev 
 	if pending, err := w.Store.AuthorityPending(ctx, ev.Head, c.baseRefs()); err != nil || pending {
 		return evidence{}, cmp.Or(err, errAuthorityPending)
 	}
-	if err := c.readFacts(ctx); err != nil {
-		return evidence{}, err
+	if c.refusal == nil { // otherwise nothing more could change the verdict
+		if err := c.readFacts(ctx); err != nil {
+			if err := c.refuse(err, "who may approve"); err != nil {
+				return evidence{}, err
+			}
+		}
 	}
 	return c.evidence, nil
 }
@@ -107,17 +110,10 @@ func (c *collector) readPulls(ctx context.Context, seen []store.SeenPull) error 
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(6)
 	group.Go(func() (err error) {
-		listed, err = c.gh.PullsOfCommit(gctx, c.repo, string(c.ev.Head.SHA))
-		return err
-	})
-	group.Go(func() (err error) {
-		info, err := c.gh.Repository(gctx, c.repo)
-		if err == nil {
-			c.mu.Lock()
-			c.snapshot.Repository.OwnerType = info.OwnerType
-			c.mu.Unlock()
+		if listed, err = c.gh.PullsOfCommit(gctx, c.repo, string(c.ev.Head.SHA)); err != nil {
+			return c.refuse(err, "the pull requests of this commit")
 		}
-		return err
+		return nil
 	})
 	for _, n := range known {
 		group.Go(func() error { return c.readPull(gctx, n) })
@@ -132,7 +128,9 @@ func (c *collector) readPulls(ctx context.Context, seen []store.SeenPull) error 
 			}
 		}
 	}
-	c.snapshot.PullsState = policy.FactPresent
+	if c.refusal == nil {
+		c.snapshot.PullsState = policy.FactPresent
+	}
 	slices.SortFunc(c.pulls, func(a, b ghclient.Pull) int { return a.Number - b.Number })
 	return nil
 }
@@ -158,24 +156,35 @@ func (c *collector) readPull(ctx context.Context, number int) error {
 		return nil // seen once, deleted since
 	}
 	if err != nil {
-		return fmt.Errorf("read evidence of pull request %d: %w", number, err)
+		return c.holdUnread(ctx, number, fmt.Errorf("read evidence of pull request %d: %w", number, err))
 	}
 	if row, ok := c.row(number); ok && (lags(row.Watermark, e.Pull) || lagsReview(row.Watermark, e)) {
 		return fmt.Errorf("pull request %d: %w", number, errLagging)
 	}
-	switch {
-	case e.Pull.State != "open":
-		c.note(&c.closed, e.Pull)
-		return nil
-	case e.Pull.HeadSHA != string(c.ev.Head.SHA):
-		c.note(&c.moved, e.Pull)
+	if c.elsewhere(e.Pull) {
 		return nil
 	}
 	files, err := c.gh.ChangedFiles(ctx, c.repo, number, e.Pull.ChangedFiles)
 	if err != nil {
-		return fmt.Errorf("list files of pull request %d: %w", number, err)
+		return c.hold(e, fmt.Errorf("list files of pull request %d: %w", number, err), "the changed files")
 	}
-	return c.add(e, files)
+	if err := c.add(e, files); err != nil {
+		return c.hold(e, err, "the policy")
+	}
+	return nil
+}
+
+// elsewhere files a pull request that is closed or on another head by now.
+func (c *collector) elsewhere(pull ghclient.Pull) bool {
+	switch {
+	case pull.State != "open":
+		c.note(&c.closed, pull)
+	case pull.HeadSHA != string(c.ev.Head.SHA):
+		c.note(&c.moved, pull)
+	default:
+		return false
+	}
+	return true
 }
 
 // note keeps what a row's pull request is now, where it no longer is open on this head.
@@ -233,15 +242,23 @@ func (c *collector) add(e ghclient.Evidence, files []ghclient.ChangedFile) error
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.pulls = append(c.pulls, e.Pull)
-	c.rulesRef[e.Pull.Number] = e.RulesRef
-	if c.htmlURL == "" || e.Pull.Number == c.ev.Rows[0].Number {
-		c.htmlURL = e.Pull.HTMLURL
-	}
+	c.keep(e)
 	c.snapshot.Bases[e.RulesRef] = base
 	c.snapshot.OrganizationPolicy = organization
 	c.snapshot.Pulls = append(c.snapshot.Pulls, pullOf(e, files))
 	return nil
+}
+
+// keep remembers what the final read compares, and whose repository it is; mu is held.
+func (c *collector) keep(e ghclient.Evidence) {
+	c.pulls = append(c.pulls, e.Pull)
+	if e.Repository.OwnerType != "" {
+		c.snapshot.Repository.OwnerType = e.Repository.OwnerType
+	}
+	c.rulesRef[e.Pull.Number] = e.RulesRef
+	if c.htmlURL == "" || e.Pull.Number == c.ev.Rows[0].Number {
+		c.htmlURL = e.Pull.HTMLURL
+	}
 }
 
 func pullOf(e ghclient.Evidence, files []ghclient.ChangedFile) policy.PullRequest {
@@ -279,7 +296,7 @@ func baseOf(e ghclient.Evidence) (policy.Base, error) {
 		})
 	}
 	var err error
-	base.Policy, base.FallbackPolicy, err = policyFacts(e.PolicyFiles)
+	base.Policy, base.FallbackPolicy, err = policyFacts("", e.PolicyFiles)
 	return base, err
 }
 
@@ -287,17 +304,17 @@ func organizationOf(org ghclient.OrgRules) (policy.OrganizationPolicy, error) {
 	if !org.Available {
 		return policy.OrganizationPolicy{Repository: policy.FactAbsent, Policy: policy.FileFact{State: policy.FactAbsent}, FallbackPolicy: policy.FileFact{State: policy.FactAbsent}}, nil
 	}
-	own, fallback, err := policyFacts(org.PolicyFiles)
+	own, fallback, err := policyFacts(org.Repo.FullName()+": ", org.PolicyFiles)
 	return policy.OrganizationPolicy{Repository: policy.FactPresent, Policy: own, FallbackPolicy: fallback}, err
 }
 
-// policyFacts sorts the policy files found into the two paths of D5. A file that is too large or not text is a fetch error:
-// the check stays in progress and the work is retried (RG-357).
-func policyFacts(files []ghclient.File) (own, fallback policy.FileFact, err error) {
+// policyFacts sorts the policy files found into the two paths of D5. A file that is too large or not text is a *policyError:
+// the check stays in progress, says so, and the work is retried (RG-357). where names another repository than the pull request's.
+func policyFacts(where string, files []ghclient.File) (own, fallback policy.FileFact, err error) {
 	own, fallback = policy.FileFact{State: policy.FactAbsent}, policy.FileFact{State: policy.FactAbsent}
 	for _, f := range files {
-		if len(f.Text) > maxPolicyBytes || !utf8.Valid(f.Text) || f.Symlink {
-			return own, fallback, fmt.Errorf("%s at %s has %d bytes, is a link or is not UTF-8: %w", f.Path, f.Ref, len(f.Text), errPolicyUnreadable)
+		if reason := policyFault(f); reason != "" {
+			return own, fallback, &policyError{path: where + f.Path, reason: reason}
 		}
 		switch f.Path {
 		case policy.PolicyPath:
@@ -307,6 +324,18 @@ func policyFacts(files []ghclient.File) (own, fallback policy.FileFact, err erro
 		}
 	}
 	return own, fallback, nil
+}
+
+func policyFault(f ghclient.File) string {
+	switch {
+	case f.Symlink:
+		return "it is a symbolic link"
+	case len(f.Text) > maxPolicyBytes:
+		return fmt.Sprintf("it has %d bytes", len(f.Text))
+	case !utf8.Valid(f.Text):
+		return "it is not UTF-8"
+	}
+	return ""
 }
 
 // fileFact is unknown where the text has no JSON form, or is only the name of another file; unknown blocks (I6).
