@@ -157,6 +157,10 @@ func spoils(err error) bool {
 // were new. It leaves nothing behind when it fails, and runs again after a deadlock or a lost race on a key.
 func (s *Store) writeBatch(ctx context.Context, b *DirectBatch) (map[DeliveryID]Generation, error) {
 	rounds := b.rounds()
+	lockWait := "0"
+	if len(b.items) > 1 {
+		lockWait = fmt.Sprintf("%dms", batchLockWait.Milliseconds())
+	}
 	var fresh map[DeliveryID]Generation
 	err := withRetry(ctx, func() error {
 		fresh = make(map[DeliveryID]Generation, len(b.items))
@@ -167,9 +171,7 @@ func (s *Store) writeBatch(ctx context.Context, b *DirectBatch) (map[DeliveryID]
 		defer conn.Release()
 		// Statements that are sent together without BEGIN are one transaction, committed before the answer to the last.
 		var pipeline pgx.Batch
-		if len(b.items) > 1 {
-			pipeline.Queue("SELECT set_config('lock_timeout', $1, true)", fmt.Sprintf("%dms", batchLockWait.Milliseconds()))
-		}
+		pipeline.Queue("SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('lock_timeout', $1, true)", lockWait)
 		for _, round := range rounds {
 			pipeline.Queue(acceptBatchSQL, directColumns(round)...).Query(func(rows pgx.Rows) error {
 				var id DeliveryID

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/pprof"
 	"time"
 )
 
@@ -34,7 +35,19 @@ func main() {
 	flag.IntVar(&s.rounds, "rounds", 3, "how often each is repeated, in turn; the median counts")
 	flag.StringVar(&s.write, "write", "", "page to put the table into, between its markers")
 	flag.StringVar(&s.roles, "roles", "deploy/postgres/roles.sql", "the grants of production, from the root of the repository")
+	profile := flag.String("cpuprofile", "", "file to write a processor profile of this process to")
 	flag.Parse()
+	if *profile != "" {
+		f, err := os.Create(*profile)
+		if err == nil {
+			err = pprof.StartCPUProfile(f)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "ingest:", err)
+			os.Exit(1)
+		}
+		defer pprof.StopCPUProfile()
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, s); err != nil {
