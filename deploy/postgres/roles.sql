@@ -65,4 +65,4 @@ GRANT UPDATE (paused_until, pause_reason) ON installation TO countersign_evaluat
 GRANT INSERT, UPDATE ON installation, repository, pull, lease TO countersign_reconciler;
 GRANT INSERT, UPDATE, DELETE ON head, evaluation, authority TO countersign_reconciler;
 GRANT DELETE ON delivery TO countersign_reconciler;
-GRANT INSERT, UPDATE, DELETE ON delivery_log, delivery_gap TO countersign_reconciler;
+GRANT INSERT, UPDATE, DELETE ON delivery_log, delivery_gap, drift_cursor TO countersign_reconciler;

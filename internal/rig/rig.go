@@ -300,3 +300,53 @@ func (r *Rig) reset(inv store.Invalidation) {
 		r.TB.Fatalf("reset: %v", err)
 	}
 }
+
+// Publish plays the evaluator for one pull request whose head was invalidated: it claims, and publishes the conclusion through
+// the one protocol.
+func (r *Rig) Publish(number int, conclusion string) store.DecisionID {
+	r.TB.Helper()
+	ctx := context.Background()
+	s := r.Store(storetest.Evaluator)
+	r.Now()
+	ev, err := s.ClaimEvaluation(ctx, "evaluator-rig", time.Minute)
+	if err != nil {
+		r.TB.Fatalf("claim evaluation: %v", err)
+	}
+	gh := r.Client(ghclient.EvaluatorPermissions)
+	if !ev.RunProved() {
+		r.firstRun(ev)
+	}
+	id, err := r.Checks().Publish(ctx, gh, s, checkrun.Publication{
+		Repo: r.Repo(), Evaluation: ev, BaseRefs: []string{"main"}, Texts: checkrun.Texts{Title: "t", Summary: "s"},
+		Decision: store.Decision{
+			Number: number, FullName: ev.FullName, Generation: ev.Rows[0].Generation, Reason: "test", Evidence: "{}", Verdict: "{}",
+			Conclusion: conclusion, Title: "t", Summary: "s", RequestedAt: time.Now(),
+		},
+		FinalRead: func(context.Context) error { return nil },
+	})
+	if err != nil {
+		r.TB.Fatalf("publish: %v", err)
+	}
+	if _, err := s.CompleteEvaluation(ctx, ev, nil); err != nil {
+		r.TB.Fatalf("complete evaluation: %v", err)
+	}
+	return id
+}
+
+func (r *Rig) firstRun(ev store.Evaluation) {
+	r.TB.Helper()
+	ctx := context.Background()
+	guard, err := r.Store(storetest.Evaluator).AcquireGuard(ctx, ev.Head, 5*time.Second)
+	if err != nil {
+		r.TB.Fatalf("guard: %v", err)
+	}
+	defer guard.Release()
+	_, err = r.Checks().Reset(ctx, r.Client(ghclient.EvaluatorPermissions), guard, checkrun.ResetRequest{
+		Repo: r.Repo(), Generation: ev.Generation, Texts: checkrun.Texts{Title: "t", Summary: "s"},
+		Hold:   func(ctx context.Context) error { return guard.HoldsEvaluation(ctx, ev) },
+		Create: func(context.Context) (bool, error) { return true, nil },
+	})
+	if err != nil {
+		r.TB.Fatalf("first run: %v", err)
+	}
+}

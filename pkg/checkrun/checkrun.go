@@ -16,6 +16,7 @@ import (
 // GitHub is what the protocol needs of an installation's client.
 type GitHub interface {
 	FindRun(ctx context.Context, repo ghclient.Repo, sha, name string) (ghclient.Run, bool, error)
+	ListRuns(ctx context.Context, repo ghclient.Repo, sha, name string, filterAll bool) ([]ghclient.Run, error)
 	GetRun(ctx context.Context, repo ghclient.Repo, id int64) (ghclient.Run, error)
 	CreateRun(ctx context.Context, repo ghclient.Repo, spec ghclient.RunSpec) (ghclient.Run, error)
 	UpdateRun(ctx context.Context, repo ghclient.Repo, id int64, spec ghclient.RunSpec) (ghclient.Run, error)
@@ -24,9 +25,18 @@ type GitHub interface {
 // Config is the managed check's name and its bounds.
 type Config struct {
 	Name         string        `env:"COUNTERSIGN_CHECK_NAME" envDefault:"Countersign / approval" desc:"name of the managed check run, the one that branch protection requires (RG-290)"`
-	WriteTimeout time.Duration `env:"COUNTERSIGN_CHECK_WRITE_TIMEOUT" envDefault:"4s" desc:"bound on one write of a check run with the reads before and after it, and on undoing one; keep it below the fast path's timeout, which authority events wait (P10)"`
+	WriteTimeout time.Duration `env:"COUNTERSIGN_CHECK_WRITE_TIMEOUT" envDefault:"3s" desc:"bound on one write of a check run with the reads before and after it, inside the publication guard"`
+	UndoTimeout  time.Duration `env:"COUNTERSIGN_CHECK_UNDO_TIMEOUT" envDefault:"1500ms" desc:"bound on setting a check run back after a write whose outcome is uncertain, still inside the guard; with COUNTERSIGN_CHECK_WRITE_TIMEOUT at least 250ms below COUNTERSIGN_FAST_PATH_TIMEOUT, which is how long an authority event waits for the guard (P10)"`
 	GuardWait    time.Duration `env:"COUNTERSIGN_GUARD_WAIT" envDefault:"10s" desc:"longest wait for the publication guard of a head"`
+	// AuthorityWait is ingress's setting: an authority event that waits longer for the guard is refused (RG-161).
+	AuthorityWait time.Duration `env:"COUNTERSIGN_FAST_PATH_TIMEOUT" envDefault:"5s" desc:"Longest an accepted delivery waits for the immediate reset of its head, and an authority event for the publication guard: 100ms to 8s."`
 }
+
+// releaseMargin is what freeing the guard and the event's own statements may take of an authority event's wait.
+const releaseMargin = 250 * time.Millisecond
+
+// Held is the longest that one writer keeps the guard (P10): its write with the reads around it, and undoing it.
+func (c Config) Held() time.Duration { return c.WriteTimeout + c.UndoTimeout }
 
 // Validate refuses a name GitHub would not keep and bounds that would let a write outlive its guard.
 func (c Config) Validate() error {
@@ -35,6 +45,12 @@ func (c Config) Validate() error {
 	}
 	if c.WriteTimeout <= 0 || c.GuardWait <= c.WriteTimeout {
 		return fmt.Errorf("COUNTERSIGN_CHECK_WRITE_TIMEOUT (%s) must be positive and below COUNTERSIGN_GUARD_WAIT (%s)", c.WriteTimeout, c.GuardWait)
+	}
+	if c.UndoTimeout < 0 {
+		return fmt.Errorf("COUNTERSIGN_CHECK_UNDO_TIMEOUT is %s: use a positive duration", c.UndoTimeout)
+	}
+	if c.AuthorityWait > 0 && c.Held()+releaseMargin > c.AuthorityWait {
+		return fmt.Errorf("COUNTERSIGN_CHECK_WRITE_TIMEOUT (%s) and COUNTERSIGN_CHECK_UNDO_TIMEOUT (%s) together must stay %s below COUNTERSIGN_FAST_PATH_TIMEOUT (%s): authority events are refused when a guard is held longer than they wait", c.WriteTimeout, c.UndoTimeout, releaseMargin, c.AuthorityWait)
 	}
 	return nil
 }
@@ -65,6 +81,9 @@ type Manager struct {
 
 // New returns a Manager; reg receives its metrics.
 func New(cfg Config, log *slog.Logger, reg prometheus.Registerer) *Manager {
+	if cfg.UndoTimeout == 0 {
+		cfg.UndoTimeout = cfg.WriteTimeout / 2 // a Config built in code
+	}
 	return &Manager{cfg: cfg, log: log, metrics: newMetrics(reg)}
 }
 
@@ -84,6 +103,8 @@ type target struct {
 	repo  ghclient.Repo
 	guard *store.Guard
 	head  store.HeadState
+	// shielded bounds the guard's statements of a publication.
+	shielded context.Context //nolint:containedctx // lives as long as one call of Publish
 }
 
 // audit writes one line for each write to GitHub (house style H5) and counts it.

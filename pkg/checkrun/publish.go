@@ -33,22 +33,26 @@ func (m *Manager) Publish(ctx context.Context, gh GitHub, s *store.Store, p Publ
 		return 0, err
 	}
 	defer guard.Release()
-	head, err := guard.Head(ctx)
+	// One deadline for everything inside the guard, and one more for undoing it: authority events wait for both, and are refused
+	// when the guard is held longer (P10, RG-161).
+	bounded, cancel := context.WithTimeout(ctx, m.cfg.WriteTimeout)
+	defer cancel()
+	// The guard's own statements ignore the caller's cancellation: cancelling one would close the connection that is the guard.
+	shielded, stop := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.WriteTimeout)
+	defer stop()
+	head, err := guard.Head(shielded)
 	if err != nil {
 		return 0, err
 	}
-	t := &target{m: m, gh: gh, repo: p.Repo, guard: guard, head: head}
+	t := &target{m: m, gh: gh, repo: p.Repo, guard: guard, head: head, shielded: shielded}
 	p.Decision.RunID = head.RunID
-	if err := guard.Fences(ctx, p.Evaluation, head.RunID, p.BaseRefs, 0); err != nil {
+	if err := guard.Fences(shielded, p.Evaluation, head.RunID, p.BaseRefs, 0); err != nil {
 		return 0, err
 	}
-	// One deadline for everything inside the guard: authority events wait for it, and are refused when it is held too long (P10, RG-161).
-	bounded, cancel := context.WithTimeout(ctx, m.cfg.WriteTimeout)
-	defer cancel()
 	if err := p.FinalRead(bounded); err != nil {
 		return 0, err
 	}
-	id, err := guard.RecordIntent(bounded, p.Evaluation, p.Decision, p.BaseRefs)
+	id, err := guard.RecordIntent(shielded, p.Evaluation, p.Decision, p.BaseRefs)
 	if err != nil {
 		return 0, err
 	}
@@ -72,7 +76,10 @@ func (t *target) writeAndConfirm(ctx context.Context, p Publication, id store.De
 	if err := t.readBack(ctx, want); err != nil {
 		return answered, fmt.Errorf("read back decision %d: %w", id, err)
 	}
-	return answered, t.guard.ConfirmPublication(ctx, p.Evaluation, id, t.head.RunID, p.BaseRefs)
+	if err := ctx.Err(); err != nil {
+		return answered, fmt.Errorf("confirm decision %d: %w", id, context.Cause(ctx)) // RG-264: what was cancelled is undone
+	}
+	return answered, t.guard.ConfirmPublication(t.shielded, p.Evaluation, id, t.head.RunID, p.BaseRefs)
 }
 
 func (t *target) decided(p Publication, id store.DecisionID) ghclient.RunSpec {
@@ -125,7 +132,7 @@ func pause(ctx context.Context, d time.Duration) error {
 // read-back that shows the run unfinished clear the intent; otherwise it stays and the next generation replaces the run (P1). The original
 // error is returned, joined by nothing: a failed reset is an event of its own in the log (RG-265).
 func (t *target) undo(ctx context.Context, p Publication, id store.DecisionID, answered bool, cause error) error {
-	shielded, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.m.cfg.WriteTimeout)
+	shielded, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.m.cfg.UndoTimeout)
 	defer cancel()
 	proved, err := t.resetBound(shielded, p.Texts)
 	proved = proved && answered

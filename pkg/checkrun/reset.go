@@ -57,8 +57,55 @@ func (m *Manager) Reset(ctx context.Context, gh GitHub, guard *store.Guard, req 
 	return proof, nil
 }
 
-// prove is the decision table of P2.
+// prove proves the effective run unfinished: the bound one, but for a head on which GitHub showed another (P12).
 func (t *target) prove(ctx context.Context, req ResetRequest) (Proof, error) {
+	if !t.head.Drifted {
+		return t.proveBound(ctx, req)
+	}
+	runs, err := t.gh.ListRuns(ctx, t.repo, string(t.head.Head.SHA), t.m.cfg.Name, true)
+	if err != nil {
+		return "", err
+	}
+	if newest := newestOf(runs); newest > t.head.RunID && t.head.Publication != store.PublicationIntended {
+		if err := t.guard.AdoptRun(ctx, t.head.Generation, newest); err != nil {
+			return "", err
+		}
+		t.head.RunID, t.head.RunGeneration, t.head.Publication = newest, 0, store.PublicationNone
+	}
+	proof, err := t.proveBound(ctx, req)
+	if err != nil {
+		return proof, err
+	}
+	return proof, t.sweep(ctx, req, runs)
+}
+
+// sweep sets to failure what else passes under the managed name, so that no reading of "latest" finds it (P2, P12).
+func (t *target) sweep(ctx context.Context, req ResetRequest, runs []ghclient.Run) error {
+	head, err := t.guard.Head(ctx)
+	if err != nil {
+		return err
+	}
+	for _, run := range runs {
+		if run.ID == head.RunID || run.Status != "completed" || (run.Conclusion != "success" && run.Conclusion != "neutral" && run.Conclusion != "skipped") {
+			continue
+		}
+		if err := req.Hold(ctx); err != nil {
+			return err
+		}
+		t.supersede(ctx, run.ID)
+	}
+	return nil
+}
+
+func newestOf(runs []ghclient.Run) (id int64) {
+	for _, r := range runs {
+		id = max(id, r.ID)
+	}
+	return id
+}
+
+// proveBound is the decision table of P2.
+func (t *target) proveBound(ctx context.Context, req ResetRequest) (Proof, error) {
 	if t.head.RunProved() && t.head.Publication == store.PublicationNone {
 		return ProofKnown, nil
 	}

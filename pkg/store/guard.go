@@ -35,7 +35,8 @@ type Guard struct {
 }
 
 // AcquireGuard waits at the most wait for the guard of a head. Errors: ErrGuardTimeout, or the database's.
-// The order of the locks is the same for everybody: installation, repository, head.
+// The order of the locks is the same for everybody: head, repository, installation. The head comes first, so that whoever waits for
+// another writer of the same head does not hold up authority events meanwhile (P10); those take one lock and no head's.
 func (s *Store) AcquireGuard(ctx context.Context, key HeadKey, wait time.Duration) (*Guard, error) {
 	bounded, cancel := context.WithTimeout(ctx, wait+s.cfg.ConnectTimeout)
 	defer cancel()
@@ -64,9 +65,9 @@ func (g *Guard) lock(ctx context.Context, wait time.Duration) error {
 		return err
 	}
 	for _, lock := range []struct{ function, key string }{
-		{"pg_advisory_lock_shared", installationGuardKey(g.key.Installation)},
-		{"pg_advisory_lock_shared", repositoryGuardKey(g.key.Installation, g.key.Repository)},
 		{"pg_advisory_lock", headGuardKey(g.key)},
+		{"pg_advisory_lock_shared", repositoryGuardKey(g.key.Installation, g.key.Repository)},
+		{"pg_advisory_lock_shared", installationGuardKey(g.key.Installation)},
 	} {
 		if _, err := g.conn.Exec(ctx, "SELECT "+lock.function+"(hashtextextended($1, 0))", lock.key); err != nil {
 			return err
@@ -137,13 +138,13 @@ func (g *Guard) BindRun(ctx context.Context, generation Generation, runID int64,
 	return rowError(err, ErrSuperseded, "bind run %d to %s generation %d", runID, g.key, generation)
 }
 
-// AdoptRun records, inside the guard, a managed run found on GitHub that this database did not know, before anything is
-// proved of it. Errors: ErrSuperseded. May run twice.
+// AdoptRun records, inside the guard, a managed run found on GitHub that this database did not know, or knew another in the place
+// of, before anything is proved of it. Errors: ErrSuperseded. May run twice.
 func (g *Guard) AdoptRun(ctx context.Context, generation Generation, runID int64) error {
 	var ok bool
 	err := g.conn.QueryRow(ctx, `
 		-- name: AdoptRun
-		UPDATE head SET run_id = $5, run_generation = 0, updated_at = now()
+		UPDATE head SET run_id = $5, run_generation = 0, published_decision_id = NULL, updated_at = now()
 		WHERE installation_id = $1 AND repository_id = $2 AND head_sha = $3 AND generation = $4 RETURNING true`,
 		g.key.Installation, g.key.Repository, g.key.SHA, generation, runID).Scan(&ok)
 	return rowError(err, ErrSuperseded, "adopt run %d for %s", runID, g.key)

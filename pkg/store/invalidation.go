@@ -30,6 +30,7 @@ type HeadState struct {
 	PostedGeneration      Generation // a new run was posted for this generation (at most one, P2)
 	Publication           Publication
 	PublishedGeneration   Generation
+	Drifted               bool // GitHub showed another run than the one that was decided, and it is not revoked yet (P12)
 }
 
 // RunProved reports whether the bound run was proved unfinished for the current generation (P3).
@@ -39,11 +40,11 @@ const headStateColumns = `h.installation_id, h.repository_id, h.head_sha,
 	coalesce((SELECT full_name FROM repository r WHERE r.installation_id = h.installation_id AND r.repository_id = h.repository_id), ''),
 	h.generation, h.invalidated_generation, coalesce(h.run_id, 0), h.run_generation, h.posted_generation,
 	CASE WHEN h.intent_decision_id IS NOT NULL THEN 'intended' WHEN h.published_decision_id IS NOT NULL THEN 'confirmed' ELSE 'none' END,
-	h.published_generation`
+	h.published_generation, h.drifted_generation > h.invalidated_generation`
 
 func (h *HeadState) dest() []any {
 	return []any{&h.Head.Installation, &h.Head.Repository, &h.Head.SHA, &h.FullName, &h.Generation, &h.InvalidatedGeneration,
-		&h.RunID, &h.RunGeneration, &h.PostedGeneration, &h.Publication, &h.PublishedGeneration}
+		&h.RunID, &h.RunGeneration, &h.PostedGeneration, &h.Publication, &h.PublishedGeneration, &h.Drifted}
 }
 
 // GetHead reads one head. Errors: ErrNotFound.

@@ -2,6 +2,7 @@ package evaluator
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -505,27 +506,48 @@ func TestUncertainPublication(t *testing.T) {
 			}
 		})
 	}
-	t.Run("RG-260 RG-264 a cancellation during the write waits for the shielded reset", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		n := b.approved()
-		key := b.ready(n)
-		ctx, cancel := context.WithCancel(t.Context())
-		b.w = b.worker(func(g GitHub) GitHub { return &hooked{GitHub: g, afterPublish: cancel} })
-		if _, err := b.w.Step(ctx, nudge.ViaPoll); err != nil {
-			t.Fatal(err)
-		}
-		if b.Successes(key.SHA) != 0 {
-			t.Errorf("a success stands after cancellation\n%s", b.Log)
-		}
-		b.w = b.worker(func(g GitHub) GitHub { return g })
-		b.DB.Exec("UPDATE head SET evaluation_expires_at = NULL, evaluation_holder = ''")
-		b.Now()
-		b.settle(t)
-		if b.Successes(key.SHA) != 1 {
-			t.Error("the work was lost")
-		}
-	})
+	for name, fault := range map[string]githubsim.Fault{
+		"RG-260 a cancellation during the write, which never arrives": {Method: "PATCH", Contain: `"completed"`, Answer: githubsim.AnswerHangUp},
+		"RG-260 a cancellation during the write, which arrives":       {Method: "PATCH", Contain: `"completed"`, Answer: githubsim.AnswerTruth},
+		"RG-264 a cancellation during the read-back":                  {Method: "GET", Skip: 1, Answer: githubsim.AnswerTruth}, // the first read is the binding's
+	} {
+		t.Run(name+": the shielded reset comes first, then the cancellation", func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			n := b.approved()
+			key := b.ready(n)
+			seen, until := make(chan struct{}), make(chan struct{})
+			fault.Route, fault.Seen, fault.Until = rig.RouteRun, seen, until
+			b.Sim.Inject(fault)
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				<-seen
+				cancel() // while GitHub has the request
+			}()
+			if _, err := b.w.Step(ctx, nudge.ViaPoll); err != nil {
+				t.Fatal(err)
+			}
+			close(until)
+			if ctx.Err() == nil {
+				t.Fatal("never cancelled: this proves nothing")
+			}
+			if !strings.Contains(b.Log.String(), "context canceled") {
+				t.Errorf("the cancellation is not what ended it\n%s", b.Log)
+			}
+			if got := b.DB.QueryInt("SELECT count(*) FROM decision WHERE outcome = 'confirmed'"); got != 0 {
+				t.Error("confirmed")
+			}
+			if b.Successes(key.SHA) != 0 {
+				t.Errorf("a success stands after cancellation\n%s", b.Log)
+			}
+			b.DB.Exec("UPDATE head SET evaluation_expires_at = NULL, evaluation_holder = ''")
+			b.Now()
+			b.settle(t)
+			if b.Successes(key.SHA) != 1 {
+				t.Error("the work was lost")
+			}
+		})
+	}
 	t.Run("RG-265 a reset that fails too keeps the original error, and the next generation replaces the run", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -540,6 +562,15 @@ func TestUncertainPublication(t *testing.T) {
 		b.step(t)
 		if !strings.Contains(b.Log.String(), "reset after an uncertain publication failed") {
 			t.Error("the failed reset is no event of its own")
+		}
+		for line := range strings.Lines(b.Log.String()) {
+			if !strings.Contains(line, `"evaluation ended"`) {
+				continue
+			}
+			var ended struct{ Err string }
+			if err := json.Unmarshal([]byte(line), &ended); err != nil || !strings.Contains(ended.Err, ghclient.ErrUnavailable.Error()) || strings.Contains(ended.Err, "reset") {
+				t.Errorf("reported as %q, not as the original error", ended.Err)
+			}
 		}
 		b.w = b.worker(func(g GitHub) GitHub { return g })
 		b.Now()

@@ -34,6 +34,9 @@ func (w *Worker) candidates(ctx context.Context, gh GitHub, repo ghclient.Repo, 
 		return candidateSet{}, fmt.Errorf("list pull requests of %s: %w", inv.Head.SHA, err)
 	}
 	numbers := candidateNumbers(listed, inv)
+	if n := openCandidates(listed, inv); n > maxCandidates {
+		return candidateSet{}, fmt.Errorf("%d pull requests may be open on %s, more than %d: %w", n, inv.Head.SHA, maxCandidates, ghclient.ErrTooLarge)
+	}
 	var mu sync.Mutex
 	var set candidateSet
 	group, ctx := errgroup.WithContext(ctx)
@@ -73,6 +76,25 @@ func candidateNumbers(listed []ghclient.PullSummary, inv store.Invalidation) []i
 	}
 	slices.Sort(numbers)
 	return slices.Compact(numbers)
+}
+
+// maxCandidates is RG-192, for GitHub's listing and what we have seen together.
+const maxCandidates = 100
+
+// openCandidates counts those that may be open on the head: listed there, or last seen open on it.
+func openCandidates(listed []ghclient.PullSummary, inv store.Invalidation) int {
+	numbers := map[int]bool{}
+	for _, p := range listed {
+		if p.HeadSHA == string(inv.Head.SHA) {
+			numbers[p.Number] = true
+		}
+	}
+	for _, p := range inv.Seen {
+		if p.State != "closed" {
+			numbers[p.Number] = true
+		}
+	}
+	return len(numbers)
 }
 
 // add files a fresh read. A pull request that has moved to another head is not this head's (RG-191).

@@ -355,6 +355,32 @@ func TestCandidatesFailClosed(t *testing.T) {
 			}
 		})
 	}
+	t.Run("RG-192 P6 the 101st candidate fails closed, whether GitHub lists it or only we have seen it", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		n := b.Open(nil)
+		key := b.published(t, n)
+		b.Trigger(n)
+		b.DB.Exec("INSERT INTO pull (installation_id, repository_id, number, head_sha, state) SELECT $1, $2, 1000 + i, $3, 'open' FROM generate_series(1, 100) AS i", key.Installation, key.Repository, key.SHA)
+		b.step(t)
+		if h := b.Head(key); h.InvalidatedGeneration == h.Generation {
+			t.Error("counted as invalidated")
+		}
+		if b.Successes(key.SHA) != 0 {
+			t.Error("the old success stands")
+		}
+		if got := b.DB.QueryText("SELECT invalidation_error FROM head WHERE head_sha = $1", key.SHA); !strings.Contains(got, "101 pull requests") {
+			t.Errorf("the row says %q", got)
+		}
+		// One less, or one that is known to be closed, is no such case.
+		b.DB.Exec("UPDATE pull SET state = 'closed' WHERE number = 1001")
+		b.DB.Exec("DELETE FROM pull WHERE number > 1001")
+		b.Now()
+		b.step(t)
+		if h := b.Head(key); h.InvalidatedGeneration != h.Generation {
+			t.Error("not invalidated")
+		}
+	})
 	t.Run("RG-193 what GitHub leaves out and nobody saw is not queued; nothing claims otherwise", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -25,6 +25,9 @@ type Config struct {
 	LogInterval time.Duration `env:"COUNTERSIGN_DELIVERY_LOG_INTERVAL" envDefault:"60s" desc:"Time between two looks at GitHub's log of the deliveries it made to this App. A webhook that failed or was refused is asked for again within about one interval."`
 	LogAsks     int           `env:"COUNTERSIGN_DELIVERY_LOG_ASKS" envDefault:"30" desc:"Redeliveries that are asked for in one interval at the most. GitHub bounds such requests to 80 a minute."`
 
+	DriftHeads int    `env:"COUNTERSIGN_RECONCILE_DRIFT_HEADS" envDefault:"200" desc:"Recently decided heads whose check is compared with its decision in one interval at the most; the next interval goes on where this one ended. An unchanged check costs a conditional request. 0: none."`
+	CheckName  string `env:"COUNTERSIGN_CHECK_NAME" envDefault:"Countersign / approval" desc:"name of the managed check run, the one that branch protection requires (RG-290)"`
+
 	// ScanEvery, when not zero, replaces Interval and is not validated: for tests and for the development command.
 	ScanEvery time.Duration
 }
@@ -46,6 +49,9 @@ func (c Config) Validate() error {
 	}
 	if c.LogAsks < 1 || c.LogAsks > 80 {
 		errs = append(errs, fmt.Errorf("COUNTERSIGN_DELIVERY_LOG_ASKS: %d is outside 1 to 80", c.LogAsks))
+	}
+	if c.DriftHeads < 0 || c.DriftHeads > 10000 {
+		errs = append(errs, fmt.Errorf("COUNTERSIGN_RECONCILE_DRIFT_HEADS: %d is outside 0 to 10000", c.DriftHeads))
 	}
 	return errors.Join(errs...)
 }

@@ -13,6 +13,9 @@
 //
 //	elect → prune → read pages, newest first, folding each into the gaps → settle → count an ask, ask → … → resign
 //
+// A third ("reconciler.drift", drift.go) compares recently decided heads with the latest run that GitHub shows on them, and revokes
+// where they differ (P12).
+//
 // It writes no Check Run. What it queues goes the ordinary way: the head's generation rises, the invalidator resets the check,
 // the evaluator decides.
 //
@@ -28,8 +31,7 @@
 //
 // # What it does not check
 //
-// Whether a check on GitHub shows what was decided (drift, P12): that is not built yet. It
-// takes an open pull request for idle when no evaluation waits and its head was evaluated less than the recheck age ago
+// The text of a check, and decisions older than the window (drift.go). It takes an open pull request for idle when no evaluation waits and its head was evaluated less than the recheck age ago
 // (RG-404); a pull request that was closed unseen is not looked for, because nobody can merge it.
 //
 // # Order of writes, and a crash after each

@@ -32,7 +32,7 @@ type walk interface {
 }
 
 func (s *Service) duties() []duty {
-	return []duty{s.scanning(), s.filling()}
+	return []duty{s.scanning(), s.filling(), s.comparing()}
 }
 
 func (s *Service) scanning() duty {

@@ -341,6 +341,7 @@ func TestConfig(t *testing.T) {
 		{"COUNTERSIGN_DELIVERY_RETENTION_DAYS", "0", "3651"},
 		{"COUNTERSIGN_DELIVERY_LOG_INTERVAL", "4s", "61m"},
 		{"COUNTERSIGN_DELIVERY_LOG_ASKS", "0", "81"},
+		{"COUNTERSIGN_RECONCILE_DRIFT_HEADS", "-1", "10001"},
 	} {
 		t.Run("RG-427 RG-428 refused outside its bounds: "+row.variable, func(t *testing.T) {
 			t.Parallel()

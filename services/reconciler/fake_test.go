@@ -68,7 +68,8 @@ type fakeGitHub struct {
 	repos         map[int64][]ghclient.RepositoryInfo // by installation
 	pulls         map[int64][]ghclient.Pull           // by repository
 	page          int
-	log           []ghclient.Delivery // newest first
+	log           []ghclient.Delivery     // newest first
+	runs          map[string]ghclient.Run // the latest of a head
 }
 
 // Deliveries pages by position: the cursor is how many to pass over.
@@ -122,6 +123,14 @@ func (c fakeClient) OpenPulls(ctx context.Context, r ghclient.Repo, base string,
 		out = append(out, p)
 	}
 	return out, 0, nil
+}
+
+func (c fakeClient) FindRun(ctx context.Context, r ghclient.Repo, sha, _ string) (ghclient.Run, bool, error) {
+	if err := c.step(ctx, "run %s", sha); err != nil {
+		return ghclient.Run{}, false, err
+	}
+	run, found := c.runs[sha]
+	return run, found, nil
 }
 
 func repo(id int64, full string) ghclient.RepositoryInfo {
@@ -288,6 +297,27 @@ func (s *journaledStore) PruneGaps(ctx context.Context, age time.Duration, limit
 	return s.real.PruneGaps(ctx, age, limit)
 }
 
+func (s *journaledStore) NextDecided(ctx context.Context, window, rest time.Duration, limit int) ([]store.DecidedHead, error) {
+	if err := s.step(ctx, "decided"); err != nil || s.real == nil {
+		return nil, err
+	}
+	return s.real.NextDecided(ctx, window, rest, limit)
+}
+
+func (s *journaledStore) KeepDriftCursor(ctx context.Context, d store.DecidedHead) error {
+	if err := s.step(ctx, "keep cursor"); err != nil || s.real == nil {
+		return err
+	}
+	return s.real.KeepDriftCursor(ctx, d)
+}
+
+func (s *journaledStore) RevokeDrift(ctx context.Context, d store.DecidedHead) (bool, error) {
+	if err := s.step(ctx, "revoke %s", d.Head.SHA); err != nil || s.real == nil {
+		return false, err
+	}
+	return s.real.RevokeDrift(ctx, d)
+}
+
 // wakes collects what was sent.
 type wakes struct {
 	mu   sync.Mutex
@@ -302,7 +332,7 @@ func (w *wakes) Wake(_ context.Context, wake nudge.Wake) error {
 }
 
 func testConfig() Config {
-	return Config{ScanEvery: time.Minute, Recheck: 15 * time.Minute, RetentionDays: 30, LogInterval: time.Minute, LogAsks: 30}
+	return Config{ScanEvery: time.Minute, Recheck: 15 * time.Minute, RetentionDays: 30, LogInterval: time.Minute, LogAsks: 30, DriftHeads: 200}
 }
 
 // bundle is a service over the fakes; with a database when db is set.

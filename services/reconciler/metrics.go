@@ -39,6 +39,10 @@ type metrics struct {
 	gapSettled *prometheus.CounterVec
 	gapOpen    prometheus.Gauge
 	gapOldest  prometheus.Gauge
+
+	driftPasses   *prometheus.CounterVec
+	driftCompared prometheus.Counter
+	drift         *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -89,6 +93,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		m.scans.WithLabelValues(result)
 	}
 	m.addGaps()
+	m.addDrift()
 	if r == nil {
 		return m, nil
 	}
@@ -96,6 +101,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	for _, c := range []prometheus.Collector{
 		m.elections, m.scans, m.duration, m.lastSuccess, m.overdue, m.leftOut, m.repositories, m.pulls, m.woken, m.pruned,
 		m.gapPasses, m.gapRead, m.gapFound, m.gapAsked, m.gapSettled, m.gapOpen, m.gapOldest,
+		m.driftPasses, m.driftCompared, m.drift,
 	} {
 		errs = append(errs, r.Register(c))
 	}
@@ -140,6 +146,28 @@ func (m *metrics) addGaps() {
 	}
 	for _, state := range store.GapStates {
 		m.gapSettled.WithLabelValues(string(state))
+	}
+}
+
+// addDrift makes the metrics of the comparison of decided heads.
+func (m *metrics) addDrift() {
+	m.driftPasses = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "countersign_reconciler_drift_passes_total",
+		Help: "Walks over recently decided heads, by result.",
+	}, []string{"result"})
+	m.driftCompared = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "countersign_reconciler_drift_compared_total",
+		Help: "Heads whose check was compared with its decision.",
+	})
+	m.drift = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "countersign_reconciler_drift_total",
+		Help: "Heads revoked because GitHub showed something else than was decided. Above zero: somebody else wrote our check.",
+	}, []string{"kind"})
+	for _, kind := range driftKinds {
+		m.drift.WithLabelValues(kind)
+	}
+	for _, result := range []string{resultComplete, resultPartial} {
+		m.driftPasses.WithLabelValues(result)
 	}
 }
 

@@ -40,7 +40,7 @@ func Run(ctx context.Context, rt *daemon.Runtime, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	rt.SetIdentity(daemon.Identity{GitHubAPIURL: cfg.GitHub.APIURL, AppID: cfg.GitHub.AppID, OrganizationRepository: cfg.GitHub.OrgRepository})
+	rt.SetIdentity(daemon.Identity{GitHubAPIURL: cfg.GitHub.APIURL, AppID: cfg.GitHub.AppID, CheckName: cfg.CheckName, OrganizationRepository: cfg.GitHub.OrgRepository})
 	rt.Health.Require("database", st.Ping)
 	rt.Health.Prefer("nats", bus.Check)
 	probe, err := daemon.NewIdentityProbe(rt.Health, cfg.Identity, cfg.GitHub.AppID, func(ctx context.Context) (int64, error) {
@@ -78,6 +78,7 @@ type App interface {
 type Client interface {
 	Repositories(ctx context.Context) ([]ghclient.RepositoryInfo, error)
 	OpenPulls(ctx context.Context, r ghclient.Repo, base string, page int) ([]ghclient.Pull, int, error)
+	FindRun(ctx context.Context, r ghclient.Repo, sha, name string) (run ghclient.Run, found bool, err error)
 }
 
 // Elections is how the lease is held.
@@ -109,11 +110,19 @@ type Gaps interface {
 	PruneGaps(ctx context.Context, age time.Duration, limit int) (int, error)
 }
 
+// Decided is what the comparison of decided heads reads and writes.
+type Decided interface {
+	NextDecided(ctx context.Context, window, rest time.Duration, limit int) ([]store.DecidedHead, error)
+	KeepDriftCursor(ctx context.Context, d store.DecidedHead) error
+	RevokeDrift(ctx context.Context, d store.DecidedHead) (bool, error)
+}
+
 // Store is the part of *store.Store this service uses.
 type Store interface {
 	Elections
 	Work
 	Gaps
+	Decided
 }
 
 // Waker sends wake-ups; *nudge.Bus is one.
@@ -150,6 +159,9 @@ func New(cfg Config, d Deps) (*Service, error) {
 	}
 	if cfg.GitHub.OrgRepository == "" {
 		cfg.GitHub.OrgRepository = ".github" // a Config built in code means what one read from the environment means
+	}
+	if cfg.CheckName == "" {
+		cfg.CheckName = "Countersign / approval"
 	}
 	if cfg.LogAsks == 0 {
 		cfg.LogAsks = 30

@@ -67,6 +67,8 @@ CREATE TABLE head (
     intent_decision_id        bigint,
     published_decision_id     bigint,
     published_generation      bigint      NOT NULL DEFAULT 0,
+    -- Above invalidated_generation: GitHub showed another run than the one that was decided (P12).
+    drifted_generation        bigint      NOT NULL DEFAULT 0,
     requested_at              timestamptz NOT NULL DEFAULT now(),
     traceparent               text        NOT NULL DEFAULT '',
     invalidation_token        bigint      NOT NULL DEFAULT 0,

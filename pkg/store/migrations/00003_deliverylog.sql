@@ -48,3 +48,13 @@ CREATE TABLE delivery_gap (
 );
 CREATE INDEX delivery_gap_open ON delivery_gap (next_ask_at) WHERE state = 'open';
 CREATE INDEX delivery_gap_by_age ON delivery_gap (found_at);
+
+-- How far the comparison of decided heads with what GitHub shows has come (P12).
+CREATE TABLE drift_cursor (
+    singleton   boolean     NOT NULL DEFAULT true,
+    settled_at  timestamptz NOT NULL,
+    decision_id bigint      NOT NULL,
+    CONSTRAINT drift_cursor_pkey PRIMARY KEY (singleton),
+    CONSTRAINT drift_cursor_single CHECK (singleton)
+);
+CREATE INDEX decision_confirmed_by_time ON decision (settled_at, decision_id) WHERE outcome = 'confirmed';
