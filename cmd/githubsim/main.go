@@ -18,9 +18,9 @@ import (
 )
 
 type options struct {
-	listen, webhookURL, secret, key string
-	appID                           int64
-	demoPull                        bool
+	listen, webhookURL, secret, key, enterprise string
+	appID                                       int64
+	demoPull                                    bool
 }
 
 func main() {
@@ -40,6 +40,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.secret, "secret", "rehearsal-secret-of-32-bytes-or-more", "secret that webhooks are signed with")
 	f.StringVar(&o.key, "key", "", "file to write the App's private key to; empty: app.pem in a new temporary directory")
 	f.Int64Var(&o.appID, "app-id", 4242, "id of the App")
+	f.StringVar(&o.enterprise, "enterprise", "", "version of GitHub Enterprise Server to pretend to be, such as 3.17.2; empty: github.com")
 	f.BoolVar(&o.demoPull, "pull", true, "open a pull request to begin with")
 	return o, f.Parse(args)
 }
@@ -51,7 +52,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	sim := githubsim.New(githubsim.Options{Listen: o.listen, Log: slog.New(slog.NewJSONHandler(os.Stderr, nil))})
+	sim := githubsim.New(githubsim.Options{Listen: o.listen, Enterprise: o.enterprise, Log: slog.New(slog.NewJSONHandler(os.Stderr, nil))})
 	defer sim.Close()
 	e := githubsim.AddExample(sim, githubsim.ExampleOptions{App: githubsim.App{ID: o.appID, WebhookURL: o.webhookURL, WebhookSecret: o.secret}})
 	if o.key == "" {
@@ -78,7 +79,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 func describe(out io.Writer, sim *githubsim.Sim, e githubsim.Example, o options) {
 	p := func(format string, a ...any) { _, _ = fmt.Fprintf(out, format+"\n", a...) }
 	p("GitHub stand-in on %s (a page to look at, and the API)", sim.URL())
-	p("  COUNTERSIGN_GITHUB_API_URL=%s/", sim.URL())
+	root := "/"
+	if o.enterprise != "" {
+		root = "/api/v3/"
+	}
+	p("  COUNTERSIGN_GITHUB_API_URL=%s%s", sim.URL(), root)
 	p("  COUNTERSIGN_GITHUB_APP_ID=%d", e.App.ID)
 	p("  COUNTERSIGN_GITHUB_PRIVATE_KEY_FILE=%s", o.key)
 	p("  COUNTERSIGN_WEBHOOK_SECRET=%s", o.secret)

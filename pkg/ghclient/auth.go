@@ -52,10 +52,9 @@ func newSigner(appID int64, pem string) (*signer, error) {
 	if appID <= 0 {
 		return nil, errors.New("COUNTERSIGN_GITHUB_APP_ID must be the App's positive numeric id, shown on its settings page")
 	}
-	key, err := jwt.ParseRSAPrivateKeyFromPEM([]byte(strings.ReplaceAll(pem, `\n`, "\n"))) // RG-449
-	if err != nil || key.N.BitLen() < 2048 {
-		// The parser's own error is dropped: nothing that has seen the key is printed.
-		return nil, errors.New("COUNTERSIGN_GITHUB_PRIVATE_KEY must be the App's RSA private key of at least 2048 bits in PEM, as downloaded from its settings page")
+	key, err := parseKey(pem)
+	if err != nil {
+		return nil, err
 	}
 	return &signer{appID: appID, key: key}, nil
 }

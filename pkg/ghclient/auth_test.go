@@ -20,41 +20,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-func TestNewAppRefuses(t *testing.T) {
-	t.Parallel()
-	good := Config{APIURL: "https://api.github.com/", AppID: 7, PrivateKey: testKeyPEM()}
-	for _, tt := range []struct {
-		name   string
-		change func(*Config)
-		says   string
-	}{
-		{"no App id", func(c *Config) { c.AppID = 0 }, "COUNTERSIGN_GITHUB_APP_ID"},
-		{"no key", func(c *Config) { c.PrivateKey = "" }, "COUNTERSIGN_GITHUB_PRIVATE_KEY"},
-		{"half a key", func(c *Config) { c.PrivateKey = c.PrivateKey[:200] }, "COUNTERSIGN_GITHUB_PRIVATE_KEY"},
-		{"plain http", func(c *Config) { c.APIURL = "http://github.example/" }, "https"},
-		{"credentials in the URL", func(c *Config) { c.APIURL = "https://a:b@github.example/" }, "COUNTERSIGN_GITHUB_API_URL"},
-		{"no URL", func(c *Config) { c.APIURL = "api.github.com" }, "COUNTERSIGN_GITHUB_API_URL"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			cfg := good
-			tt.change(&cfg)
-			_, err := NewApp(cfg, Options{})
-			if err == nil || !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "BEGIN") {
-				t.Errorf("got %v", err)
-			}
-		})
-	}
-	t.Run("backslash n in the key is a line break", func(t *testing.T) {
-		t.Parallel()
-		cfg := good
-		cfg.PrivateKey = strings.ReplaceAll(cfg.PrivateKey, "\n", `\n`)
-		if _, err := NewApp(cfg, Options{}); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 func TestGraphQLURL(t *testing.T) {
 	t.Parallel()
 	for rest, want := range map[string]string{
@@ -65,7 +30,7 @@ func TestGraphQLURL(t *testing.T) {
 		"https://github.example/git/api/v3/": "https://github.example/git/api/graphql",
 		"http://127.0.0.1:8080":              "http://127.0.0.1:8080/graphql",
 	} {
-		if _, got, err := apiURLs(rest); err != nil || got != want {
+		if _, got, err := apiURLs(rest, ""); err != nil || got != want {
 			t.Errorf("%s: got %s, %v", rest, got, err)
 		}
 	}

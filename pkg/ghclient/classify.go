@@ -72,6 +72,10 @@ func classify(c call, a answer, now time.Time) error {
 	if limited(a, body.Message+" "+body.Doc) {
 		return limitError(c, a, body.Message+" "+body.Doc, now)
 	}
+	if a.status == http.StatusBadRequest && strings.Contains(body.Message, "is not a supported version") {
+		server := Server{Enterprise: a.header.Get("X-Github-Enterprise-Version")}
+		text += fmt.Sprintf("; set COUNTERSIGN_GITHUB_API_VERSION to one that %s serves (%s)", server.name(), firstVersion)
+	}
 	fail := func(sentinel error) error {
 		return &apiError{sentinel: sentinel, op: c.op, status: a.status, text: text}
 	}

@@ -2,6 +2,7 @@ package ghclient
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,7 @@ type call struct {
 	noContent    bool     // a success without a JSON body is fine
 	raw          bool     // the body is a file's bytes
 	tolerated    []string // GraphQL aliases that may be missing
+	version      string   // REST API version; "" is the configured one
 }
 
 // answer is a response that was read completely.
@@ -214,7 +216,7 @@ func (a *App) request(ctx context.Context, c call, credential string) (*http.Req
 	req.Header.Set("Accept", accept)
 	req.Header.Set("Authorization", "Bearer "+credential)
 	req.Header.Set("User-Agent", "countersign")
-	req.Header.Set("X-GitHub-Api-Version", a.cfg.APIVersion)
+	req.Header.Set("X-GitHub-Api-Version", cmp.Or(c.version, a.cfg.APIVersion))
 	if len(c.body) > 0 {
 		req.Header.Set("Content-Type", "application/json")
 	}

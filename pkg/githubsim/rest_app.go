@@ -298,3 +298,6 @@ func getMeta(c *call) answer {
 	}
 	return ok(o)
 }
+
+// getVersions lists the REST API versions that are served.
+func getVersions(c *call) answer { return ok(c.s.opts.APIVersions) }

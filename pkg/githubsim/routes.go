@@ -50,6 +50,7 @@ func routeTable() []*route {
 		{method: "GET", pattern: "/installation/repositories", auth: authToken, handle: listInstallationRepos},
 		{method: "DELETE", pattern: "/installation/token", auth: authToken, handle: revokeToken},
 		{method: "GET", pattern: "/rate_limit", auth: authAny, free: true, handle: getRateLimit},
+		{method: "GET", pattern: "/versions", auth: authAny, handle: getVersions},
 		{method: "GET", pattern: "/meta", auth: authAny, handle: getMeta},
 		{method: "GET", pattern: "/user", auth: authToken, handle: getSelf},
 		{method: "GET", pattern: "/users/{username}", auth: authAny, handle: getUser},

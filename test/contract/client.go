@@ -98,6 +98,7 @@ func (s *stage) clientCalls(w *clientWorld) map[string]func() error {
 		Title: "Approved", Summary: "By all owners.", Text: "Text.", ReEvaluateAction: true,
 	}
 	return map[string]func() error{
+		"App.Server":        func() error { return ignore(w.app.Server(ctx)) },
 		"App.Identity":      func() error { return ignore(w.app.Identity(ctx)) },
 		"App.Installations": func() error { return ignore(w.app.Installations(ctx)) },
 		"App.Deliveries":    func() error { return ignore2(w.app.Deliveries(ctx, "")) },

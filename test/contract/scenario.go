@@ -36,7 +36,7 @@ func (s *stage) authentication(jwt string) {
 	s.call(401, "GET", "/installation/repositories", throwaway, nil)
 	for _, path := range []string{
 		"/app", "/app/hook/config", "/app/installations", "/app/installations?per_page=100", fmt.Sprintf("/app/installations/%d", id),
-		"/orgs/acme/installation", widgets + "/installation", "/apps/countersign", "/rate_limit", "/meta",
+		"/orgs/acme/installation", widgets + "/installation", "/apps/countersign", "/rate_limit", "/meta", "/versions",
 	} {
 		s.call(200, "GET", path, jwt, nil)
 	}
