@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,6 +64,7 @@ type Rig struct {
 	repo  int64
 	// timeout bounds a request of app; 0 is 20 s.
 	timeout time.Duration
+	ahead   atomic.Int64 // of GitHub's clock before ours
 }
 
 // New builds the world; the oracle ends the test.
@@ -70,7 +72,7 @@ func New(tb testing.TB) *Rig {
 	tb.Helper()
 	r := &Rig{TB: tb, DB: storetest.New(tb), Log: &LogBuffer{}, tests: map[storetest.Role]*store.Store{}}
 	tb.Cleanup(func() { storetest.CheckInvariants(tb, r.DB) })
-	r.Sim = githubsim.New(githubsim.Options{})
+	r.Sim = githubsim.New(githubsim.Options{Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }})
 	tb.Cleanup(r.Sim.Close)
 	r.World = githubsim.AddExample(r.Sim, githubsim.ExampleOptions{App: githubsim.App{PrivateKey: appKey()}})
 	r.RepositoryID()
@@ -242,6 +244,9 @@ func (r *Rig) Now() {
 	r.DB.Exec("UPDATE head SET invalidation_available_at = now() WHERE invalidation_available_at > now()")
 	r.DB.Exec("UPDATE installation SET paused_until = NULL")
 }
+
+// Pass lets time pass at GitHub: what happens next has another second.
+func (r *Rig) Pass(d time.Duration) { r.ahead.Add(int64(d)) }
 
 // LogBuffer is a log that a test reads while services write it.
 type LogBuffer struct {
