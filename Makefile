@@ -25,7 +25,7 @@ FUZZTIME ?= 10s
 BENCH    ?= .
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint vet house generate verify fuzz bench bench-ingest bench-codeowners conformance contract demo proto vuln tidy clean tools FORCE
+.PHONY: help build test race lint vet house generate verify fuzz bench bench-ingest bench-codeowners conformance contract model demo proto vuln tidy clean tools FORCE
 
 help: ## print every target
 	@echo "Countersign: make <target>"
@@ -80,6 +80,9 @@ bench-codeowners: ## compare pkg/policy's CODEOWNERS with another library in one
 
 conformance: tools ## per section of the specification: ids with a passing test, ids without, totals
 	$(BIN)/conformance
+
+model: ## explore the protocol within its large bounds, and without each fence (ARGS=-history)
+	go run ./tools/cmd/model $(ARGS)
 
 contract: ## hold the GitHub stand-in and the client to GitHub's published descriptions (fetched by npm, cached)
 	go run ./test/contract -cache .cache/contract $(ARGS)
