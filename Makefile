@@ -23,9 +23,12 @@ COUNT    ?= 10
 RUN      ?=
 FUZZTIME ?= 10s
 BENCH    ?= .
+SEED     ?= 0
+N        ?= 10
+PARALLEL ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint vet house generate verify fuzz bench bench-ingest bench-codeowners conformance contract model demo proto vuln tidy clean tools FORCE
+.PHONY: chaos help build test race lint vet house generate verify fuzz bench bench-ingest bench-codeowners conformance contract model demo proto vuln tidy clean tools FORCE
 
 help: ## print every target
 	@echo "Countersign: make <target>"
@@ -83,6 +86,10 @@ conformance: tools ## per section of the specification: ids with a passing test,
 
 model: ## explore the protocol within its large bounds, and without each fence (ARGS=-history)
 	go run ./tools/cmd/model $(ARGS)
+
+chaos: ## N random schedules of events and faults from SEED, PARALLEL at once, in one process; exits 1 on any violation (SEED=7 N=100 PARALLEL=4 ARGS=-services)
+	go build -tags chaos -o $(BIN)/chaos ./test/chaos/cmd/chaos
+	nice $(BIN)/chaos -seed $(SEED) -n $(N) -parallel $(PARALLEL) $(ARGS)
 
 contract: ## hold the GitHub stand-in and the client to GitHub's published descriptions (fetched by npm, cached)
 	go run ./test/contract -cache .cache/contract $(ARGS)

@@ -45,17 +45,38 @@ type System struct {
 	ctx  context.Context
 
 	mu       sync.Mutex
-	replicas []*replica
+	started  int
+	replicas []*Replica
 	ingress  []string
 }
 
-// replica is one running service.
-type replica struct {
+// Replica is one running service.
+type Replica struct {
 	service string
+	url     string
 	runtime *daemon.Runtime
 	stop    context.CancelFunc
 	done    chan struct{}
 	err     error
+}
+
+// URL is the webhook address of an ingress, without the path; "" of another service.
+func (r *Replica) URL() string { return r.url }
+
+// Tell tells the replica to stop, and returns at once; Done is closed when it has.
+func (r *Replica) Tell() { r.stop() }
+
+// Done is closed when the replica has ended.
+func (r *Replica) Done() <-chan struct{} { return r.done }
+
+// Err is why the replica ended, once Done is closed.
+func (r *Replica) Err() error { return r.err }
+
+// Forget leaves a replica out of Ready, Stop and the operator's page: whoever calls it ends the replica.
+func (s *System) Forget(r *Replica) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.replicas = slices.DeleteFunc(s.replicas, func(x *Replica) bool { return x == r })
 }
 
 // Prepare migrates the database behind ownerURL and applies the roles. It may run twice. audit installs the lease grant audit.
@@ -69,12 +90,17 @@ func Prepare(ctx context.Context, ownerURL string, audit bool) error {
 	return nil
 }
 
-// Start runs every replica. It returns when all of them were started; Ready tells when they are ready.
-func Start(ctx context.Context, opts Options) (*System, error) {
+// New is a system in which nothing runs yet.
+func New(ctx context.Context, opts Options) *System {
 	if opts.Log == nil {
 		opts.Log = io.Discard
 	}
-	s := &System{opts: opts, ctx: context.WithoutCancel(ctx)}
+	return &System{opts: opts, ctx: context.WithoutCancel(ctx)}
+}
+
+// Start runs every replica. It returns when all of them were started; Ready tells when they are ready.
+func Start(ctx context.Context, opts Options) (*System, error) {
+	s := New(ctx, opts)
 	for _, service := range Services {
 		for range max(1, opts.Replicas[service]) {
 			if err := s.StartReplica(service); err != nil {
@@ -87,49 +113,63 @@ func Start(ctx context.Context, opts Options) (*System, error) {
 
 // StartReplica adds one more replica of a service.
 func (s *System) StartReplica(service string) error {
+	_, err := s.StartReplicaWith(service, nil)
+	return err
+}
+
+// StartReplicaWith is StartReplica with variables of this replica alone, which win over Options.Environ.
+func (s *System) StartReplicaWith(service string, vars map[string]string) (*Replica, error) {
 	start, ok := starters[service]
 	if !ok {
-		return fmt.Errorf("start %q: not one of %v", service, Services)
+		return nil, fmt.Errorf("start %q: not one of %v", service, Services)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return start(s)
+	s.started++
+	return start(s, vars)
 }
 
-var starters = map[string]func(*System) error{
-	"ingress": func(s *System) error {
+var starters = map[string]func(*System, map[string]string) (*Replica, error){
+	"ingress": func(s *System, vars map[string]string) (*Replica, error) {
 		listener := s.opts.Ingress
 		s.opts.Ingress = nil
 		if listener == nil {
 			var err error
 			if listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-				return err
+				return nil, err
 			}
 		}
-		s.ingress = append(s.ingress, "http://"+listener.Addr().String())
-		return run(s, "ingress", func(c *ingress.Config) { c.Listener = listener }, ingress.Run)
+		r, err := run(s, "ingress", vars, func(c *ingress.Config) { c.Listener = listener }, ingress.Run)
+		if err != nil {
+			return nil, errors.Join(err, listener.Close())
+		}
+		r.url = "http://" + listener.Addr().String()
+		s.ingress = append(s.ingress, r.url)
+		return r, nil
 	},
-	"invalidator": func(s *System) error { return run(s, "invalidator", func(*invalidator.Config) {}, invalidator.Run) },
-	"fanout":      func(s *System) error { return run(s, "fanout", func(*fanout.Config) {}, fanout.Run) },
-	"evaluator":   func(s *System) error { return run(s, "evaluator", func(*evaluator.Config) {}, evaluator.Run) },
-	"reconciler":  func(s *System) error { return run(s, "reconciler", func(*reconciler.Config) {}, reconciler.Run) },
+	"invalidator": func(s *System, vars map[string]string) (*Replica, error) {
+		return run(s, "invalidator", vars, func(*invalidator.Config) {}, invalidator.Run)
+	},
+	"fanout": func(s *System, vars map[string]string) (*Replica, error) {
+		return run(s, "fanout", vars, func(*fanout.Config) {}, fanout.Run)
+	},
+	"evaluator": func(s *System, vars map[string]string) (*Replica, error) {
+		return run(s, "evaluator", vars, func(*evaluator.Config) {}, evaluator.Run)
+	},
+	"reconciler": func(s *System, vars map[string]string) (*Replica, error) {
+		return run(s, "reconciler", vars, func(*reconciler.Config) {}, reconciler.Run)
+	},
 }
 
 // run configures one replica from variables and starts it.
-func run[C any](s *System, service string, adjust func(*C), serve func(context.Context, *daemon.Runtime, C) error) error {
+func run[C any](s *System, service string, vars map[string]string, adjust func(*C), serve func(context.Context, *daemon.Runtime, C) error) (*Replica, error) {
 	type all struct {
 		Daemon  daemon.Config
 		Service C
 	}
-	number := 1
-	for _, r := range s.replicas {
-		if r.service == service {
-			number++
-		}
-	}
-	cfg, err := daemon.LoadWith[all](daemon.LoadOptions{Known: Known()}, nil, s.environ(service, number))
+	cfg, err := daemon.LoadWith[all](daemon.LoadOptions{Known: Known()}, nil, s.environ(service, s.started, vars))
 	if err != nil {
-		return fmt.Errorf("configure %s: %w", service, err)
+		return nil, fmt.Errorf("configure %s: %w", service, err)
 	}
 	adjust(&cfg.Service)
 	ctx, stop := context.WithCancel(s.ctx)
@@ -138,15 +178,15 @@ func run[C any](s *System, service string, adjust func(*C), serve func(context.C
 	})
 	if err != nil {
 		stop()
-		return fmt.Errorf("start %s: %w", service, err)
+		return nil, fmt.Errorf("start %s: %w", service, err)
 	}
-	r := &replica{service: service, runtime: rt, stop: stop, done: make(chan struct{})}
+	r := &Replica{service: service, runtime: rt, stop: stop, done: make(chan struct{})}
 	s.replicas = append(s.replicas, r)
 	go func() {
 		defer close(r.done)
 		r.err = errors.Join(serve(ctx, rt, cfg.Service), rt.Close(context.WithoutCancel(ctx)))
 	}()
-	return nil
+	return r, nil
 }
 
 // Known are every service's configuration structs: in one process, each ignores the others' variables.
@@ -154,7 +194,7 @@ func Known() []any {
 	return []any{daemon.Config{}, ingress.Config{}, invalidator.Config{}, fanout.Config{}, evaluator.Config{}, reconciler.Config{}}
 }
 
-func (s *System) environ(service string, number int) []string {
+func (s *System) environ(service string, number int, own map[string]string) []string {
 	vars := maps.Clone(s.opts.Environ)
 	if vars == nil {
 		vars = map[string]string{}
@@ -162,6 +202,7 @@ func (s *System) environ(service string, number int) []string {
 	vars["COUNTERSIGN_DATABASE_URL"] = s.opts.RoleURL("countersign_" + service)
 	vars["COUNTERSIGN_OPERATOR_LISTEN"] = ""
 	vars["COUNTERSIGN_REPLICA"] = fmt.Sprintf("%s-%d", service, number)
+	maps.Copy(vars, own)
 	var environ []string
 	for _, k := range slices.Sorted(maps.Keys(vars)) {
 		environ = append(environ, k+"="+vars[k])
@@ -224,7 +265,7 @@ func (s *System) missing(ctx context.Context) error {
 // StopService drains every replica of a service, as a SIGTERM would, and forgets them.
 func (s *System) StopService(ctx context.Context, service string) error {
 	s.mu.Lock()
-	var stopping, staying []*replica
+	var stopping, staying []*Replica
 	for _, r := range s.replicas {
 		if service == "" || r.service == service {
 			stopping = append(stopping, r)

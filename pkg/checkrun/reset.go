@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/countersign/countersign/internal/hook"
 	"github.com/countersign/countersign/pkg/ghclient"
 	"github.com/countersign/countersign/pkg/store"
 )
@@ -112,7 +113,7 @@ func (t *target) proveBound(ctx context.Context, req ResetRequest) (Proof, error
 	if t.head.RunID == 0 {
 		return t.proveUnknown(ctx, req)
 	}
-	if t.head.Publication == store.PublicationIntended {
+	if t.head.Publication == store.PublicationIntended && !hook.Removed(hook.RunBinding) {
 		return t.replace(ctx, req) // a write may still arrive on the bound run (P1)
 	}
 	run, err := t.gh.GetRun(ctx, t.repo, t.head.RunID)
@@ -178,6 +179,9 @@ func (t *target) setBack(ctx context.Context, req ResetRequest, run ghclient.Run
 	t.audit(ctx, "reset", run.ID, describe(run), "in_progress", err)
 	if err != nil && !refusedForGood(err) {
 		return "", err
+	}
+	if err == nil && hook.Removed(hook.Proof) {
+		return ProofReset, t.guard.BindRun(ctx, t.head.Generation, run.ID, false)
 	}
 	if err == nil {
 		back, err := t.gh.GetRun(ctx, t.repo, run.ID)

@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/propagation"
+
+	"github.com/countersign/countersign/internal/hook"
 )
 
 // Options are the collaborators of an App. All have a working zero value.
@@ -78,7 +80,7 @@ func NewApp(cfg Config, opts Options) (*App, error) {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	if opts.Now == nil {
-		opts.Now = time.Now
+		opts.Now = hook.Now
 	}
 	a := &App{
 		cfg: cfg, rest: rest, query: query, http: opts.HTTP, log: opts.Log, now: opts.Now, signer: signer,

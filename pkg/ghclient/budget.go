@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/countersign/countersign/internal/hook"
 )
 
 // A resource is one of GitHub's separately counted budgets.
@@ -88,7 +90,7 @@ func (b *budgets) lookUpPause(ctx context.Context, installation int64) error {
 		return nil
 	}
 	b.mu.Lock()
-	fresh := b.now().Sub(b.ledger(installation).lookedAt) < pauseFreshness
+	fresh := b.now().Sub(b.ledger(installation).lookedAt) < hook.Pace(pauseFreshness)
 	b.mu.Unlock()
 	if fresh {
 		return nil

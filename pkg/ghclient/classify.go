@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/countersign/countersign/internal/hook"
 )
 
 // Bounds of a retry delay (RG-271, RG-495).
@@ -133,7 +135,7 @@ func limitError(c call, a answer, text string, now time.Time) error {
 	if a.header.Get("X-Ratelimit-Remaining") == "0" && !strings.Contains(strings.ToLower(text), "secondary") {
 		kind = "primary"
 	}
-	return &RateLimitError{After: retryDelay(a.header, now), Kind: kind, Installation: c.installation}
+	return &RateLimitError{After: hook.Pace(retryDelay(a.header, now)), Kind: kind, Installation: c.installation}
 }
 
 // retryDelay is RG-271: Retry-After in seconds or as a date, else the reset of the budget, else a minute; 1 s to 24 h.
@@ -169,7 +171,7 @@ func clampSeconds(s float64) time.Duration {
 	return clampDelay(time.Duration(math.Ceil(s)) * time.Second)
 }
 
-func clampDelay(d time.Duration) time.Duration { return min(max(d, minDelay), maxDelay) }
+func clampDelay(d time.Duration) time.Duration { return min(max(d, hook.Pace(minDelay)), maxDelay) }
 
 func parseErrorBody(a answer) errorBody {
 	var body errorBody

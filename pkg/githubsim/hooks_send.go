@@ -102,6 +102,7 @@ func (d *dispatcher) run() {
 		d.mu.Unlock()
 
 		d.send(next)
+		d.sim.observeAnswer(next)
 
 		d.mu.Lock()
 		d.busy--

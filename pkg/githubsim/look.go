@@ -82,18 +82,7 @@ func (s *Sim) LatestCheck(fullName, sha, name string) (check Check, ok bool) {
 	if r == nil {
 		return Check{}, false
 	}
-	var all []*checkRun
-	for _, id := range r.runsOf[sha] {
-		if r.runs[id].name == name {
-			all = append(all, r.runs[id])
-		}
-	}
-	for _, c := range latestRuns(all, s.switches.LatestBy) {
-		if !ok || c.id > check.ID {
-			check, ok = c.look(), true
-		}
-	}
-	return check, ok
+	return r.latest(sha, name, s.switches.LatestBy)
 }
 
 // Delivery is one webhook that was sent, or that could not be.
@@ -130,4 +119,15 @@ func (s *Sim) Redeliver(appID, deliveryID int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.hooks.redeliver(appID, deliveryID)
+}
+
+// Heads lists every head that a pull request ever had, oldest first.
+func (s *Sim) Heads(fullName string, number int) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, _ := s.world.repoNamed(fullName)
+	if r == nil || r.pulls[number] == nil {
+		return nil
+	}
+	return slices.Clone(r.pulls[number].heads)
 }

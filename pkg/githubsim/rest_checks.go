@@ -116,6 +116,7 @@ func createCheckRun(c *call) answer {
 			n.startedAt = ptr(m.at)
 		}
 		m.dropOldest(c.repo, n)
+		m.wrote = &RunWrite{RepoID: c.repo.id, SHA: n.sha, Arrived: c.arrival, Made: true, After: n.look()}
 		m.emitRun(c.repo, n, "created", c.actor(m), nil)
 		if n.status == "completed" {
 			m.emitRun(c.repo, n, "completed", c.actor(m), nil)
@@ -235,6 +236,7 @@ func updateCheckRun(c *call) answer {
 	}
 	completes := b.Conclusion != nil && (n.status != "completed" || n.conclusion != *b.Conclusion)
 	err := c.s.mutateLocked(func(m *mutation) error {
+		m.wrote = &RunWrite{RepoID: c.repo.id, SHA: n.sha, Arrived: c.arrival, Before: n.look(), After: n.look()}
 		b.apply(n, m.at)
 		m.suiteFor(c.repo, n.appID, n.sha)
 		if completes {

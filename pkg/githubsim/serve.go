@@ -35,6 +35,7 @@ type call struct {
 	header  http.Header
 	entry   Request
 	crowded bool // more requests in flight than Switches.MaxConcurrent
+	arrival int64
 }
 
 // answer is what a handler made of a call.
@@ -95,6 +96,7 @@ func (s *Sim) serve(w http.ResponseWriter, r *http.Request) {
 func (s *Sim) admit(c *call, pattern string, body []byte) (f *Fault, latency time.Duration, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	c.arrival = c.arrived()
 	who, _ := s.authenticate(c.r)
 	id := int64(0)
 	if who.token != nil {
@@ -283,7 +285,12 @@ func (c *call) admitUser() *refusal {
 }
 
 // apiRoot is the root that Link headers and url fields of this answer begin with.
-func (c *call) apiRoot() string { return c.s.url + c.prefix }
+func (c *call) apiRoot() string {
+	if c.s.opts.HostURLs {
+		return "http://" + c.r.Host + c.prefix
+	}
+	return c.s.url + c.prefix
+}
 
 // afterRepo is the rest of the request's path behind owner and repository.
 func (c *call) afterRepo() string {

@@ -39,6 +39,8 @@ type Options struct {
 	DeliveryConcurrency int
 	// DeliveryTimeout is how long a receiver may take; 0 means GitHub's 10 s.
 	DeliveryTimeout time.Duration
+	// HostURLs writes the host that a request asked for into url fields and Link headers, for a stand-in behind several fronts.
+	HostURLs bool
 	// Log receives one line a delivery that failed; nil discards.
 	Log *slog.Logger
 }
@@ -71,6 +73,8 @@ type Sim struct {
 	inFlight map[int64]int         // requests of an installation
 	content  map[int64][]time.Time // when an installation created content, oldest first
 	muted    bool                  // changes send no webhooks: see lie
+	observer Observer
+	moment   int64 // rises with everything that happens: see Observer
 
 	hooks *dispatcher
 }
@@ -184,6 +188,7 @@ func (s *Sim) mutateLocked(change func(m *mutation) error) error {
 	if err := change(m); err != nil {
 		return err
 	}
+	m.observe()
 	if !s.muted {
 		s.hooks.enqueue(m.outbox...)
 	}
@@ -197,6 +202,7 @@ type mutation struct {
 	w      *world
 	at     time.Time
 	outbox []*delivery
+	wrote  *RunWrite // set where the change is the write of a check run
 }
 
 // pastWorld is the world before a write that reads do not show yet.
@@ -219,6 +225,9 @@ func (s *Sim) readWorld() *world {
 		s.past = s.past[1:]
 	}
 	if len(s.past) > 0 {
+		if s.observer != nil && s.past[0].world.version != s.world.version {
+			s.observer.Lagged(s.moment, s.past[0].world.version)
+		}
 		return s.past[0].world
 	}
 	return s.world

@@ -19,6 +19,7 @@ type world struct {
 	teams    map[int64]*team
 	repos    map[int64]*repo
 	names    map[string]int64 // lower-cased owner/name → id, former names included
+	version  int64            // the moment of the last change that people made
 }
 
 type account struct {
@@ -208,7 +209,7 @@ func (w *world) clone() *world {
 	c := &world{
 		accounts: make(map[int64]*account, len(w.accounts)), logins: maps.Clone(w.logins),
 		apps: make(map[int64]*app, len(w.apps)), installs: make(map[int64]*installation, len(w.installs)),
-		teams: make(map[int64]*team, len(w.teams)), repos: make(map[int64]*repo, len(w.repos)), names: maps.Clone(w.names),
+		teams: make(map[int64]*team, len(w.teams)), repos: make(map[int64]*repo, len(w.repos)), names: maps.Clone(w.names), version: w.version,
 	}
 	for id, a := range w.accounts {
 		d := *a

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/countersign/countersign/internal/hook"
 )
 
 // Via says what made a worker look: the label of countersign_work_found_total.
@@ -202,7 +204,7 @@ func (r *run) untilNothingIsDue(ctx, steps context.Context, via Via) {
 			failures++
 			r.metrics.failures.WithLabelValues(r.Service).Inc()
 			r.Log.Warn("work failed", "via", string(via), "attempt", failures, "err", err)
-			pause(ctx, backoff(failures, firstBackoff, mostBackoff))
+			pause(ctx, hook.Pace(backoff(failures, firstBackoff, mostBackoff)))
 			continue
 		}
 		failures = 0

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/countersign/countersign/internal/hook"
 	"github.com/countersign/countersign/pkg/ghclient"
 	"github.com/countersign/countersign/pkg/store"
 )
@@ -49,11 +50,11 @@ func Of(err error, attempts int, ceiling time.Duration) Disposition {
 		return Disposition{Result: Superseded}
 	case errors.Is(err, context.Canceled):
 		// The process stops, and the row is as good as it was: whoever takes over need not wait.
-		return Disposition{Result: Deferred, After: time.Second}
+		return Disposition{Result: Deferred, After: hook.Pace(time.Second)}
 	case errors.As(err, &limit):
 		return Disposition{Result: RateLimited, After: limit.After}
 	case errors.Is(err, ghclient.ErrRateLimited):
-		return Disposition{Result: RateLimited, After: time.Minute}
+		return Disposition{Result: RateLimited, After: hook.Pace(time.Minute)}
 	case Unreachable(err): // the work of one head ages instead (Aging)
 		return Disposition{Result: Parked, After: Park(attempts, ParkCeiling), Spend: true}
 	default:
@@ -81,7 +82,7 @@ func Aging(waited time.Duration, attempts int, ceiling time.Duration) time.Durat
 
 // Park doubles from ParkFirst to ceiling.
 func Park(attempts int, ceiling time.Duration) time.Duration {
-	d := ParkFirst
+	d := hook.Pace(ParkFirst)
 	for range attempts {
 		if d >= ceiling {
 			break

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/countersign/countersign/internal/hook"
 )
 
 // Authority is a claimed fan-out: one scope, one generation, one pass over its pages.
@@ -36,7 +38,7 @@ func (a Authority) String() string {
 // ClaimAuthority leases the broadest, then oldest, due fan-out (RG-211). One conditional statement: of two claimants one wins.
 // A pass that has recorded something goes on at its cursor (P8); otherwise one begins for the newest generation. Errors: ErrNoWork.
 func (s *Store) ClaimAuthority(ctx context.Context, holder string, ttl time.Duration) (Authority, error) {
-	const q = `
+	q := `
 		-- name: ClaimAuthority
 		WITH candidate AS (
 			SELECT a.installation_id, a.scope, a.repository_id, a.base_ref
@@ -48,7 +50,7 @@ func (s *Store) ClaimAuthority(ctx context.Context, holder string, ttl time.Dura
 			LIMIT 1 FOR UPDATE OF a SKIP LOCKED
 		)
 		UPDATE authority a SET token = nextval('lease_token_seq'), holder = $1, expires_at = now() + make_interval(secs => $2),
-			pass_generation = CASE WHEN a.pass_generation = 0 OR a.cursor_page = 1 THEN a.generation ELSE a.pass_generation END
+			pass_generation = ` + passGeneration() + `
 		FROM candidate c
 		WHERE (a.installation_id, a.scope, a.repository_id, a.base_ref) = (c.installation_id, c.scope, c.repository_id, c.base_ref)
 		RETURNING a.installation_id, coalesce((SELECT account_login FROM installation WHERE installation_id = a.installation_id), ''),
@@ -62,7 +64,21 @@ func (s *Store) ClaimAuthority(ctx context.Context, holder string, ttl time.Dura
 }
 
 // authorityHeld is the condition every later write of a fan-out repeats.
-const authorityHeld = `installation_id = $1 AND scope = $2 AND repository_id = $3 AND base_ref = $4 AND token = $5 AND expires_at >= now()`
+func authorityHeld() string {
+	lease := "token = $5 AND expires_at >= now()"
+	if hook.Removed(hook.PageFence) {
+		lease = "$5::bigint IS NOT NULL"
+	}
+	return "installation_id = $1 AND scope = $2 AND repository_id = $3 AND base_ref = $4 AND " + lease
+}
+
+// passGeneration is the generation that a claimed pass answers: that of the pass which recorded something already, else the newest (P8).
+func passGeneration() string {
+	if hook.Removed(hook.Cursor) {
+		return "a.generation"
+	}
+	return "CASE WHEN a.pass_generation = 0 OR a.cursor_page = 1 THEN a.generation ELSE a.pass_generation END"
+}
 
 func (a Authority) key() []any {
 	return []any{a.Installation, a.Scope, a.Repository, a.BaseRef, a.Token}
@@ -73,7 +89,7 @@ func (s *Store) RenewAuthority(ctx context.Context, a Authority, ttl time.Durati
 	var ok bool
 	err := s.queryOne(ctx, `
 		-- name: RenewAuthority
-		UPDATE authority SET expires_at = now() + make_interval(secs => $6) WHERE `+authorityHeld+` RETURNING true`,
+		UPDATE authority SET expires_at = now() + make_interval(secs => $6) WHERE `+authorityHeld()+` RETURNING true`,
 		append(a.key(), seconds(ttl)), &ok)
 	return rowError(err, ErrLeaseLost, "renew %s", a)
 }
@@ -82,7 +98,7 @@ func lockAuthority(ctx context.Context, tx pgx.Tx, a Authority) error {
 	var ok bool
 	err := tx.QueryRow(ctx, `
 		-- name: LockAuthority
-		SELECT true FROM authority WHERE `+authorityHeld+` FOR UPDATE`, a.key()...).Scan(&ok)
+		SELECT true FROM authority WHERE `+authorityHeld()+` FOR UPDATE`, a.key()...).Scan(&ok)
 	return rowError(err, ErrLeaseLost, "lock")
 }
 
@@ -90,7 +106,7 @@ func lockAuthority(ctx context.Context, tx pgx.Tx, a Authority) error {
 func finishPass(ctx context.Context, tx pgx.Tx, a Authority) error {
 	tag, err := tx.Exec(ctx, `
 		-- name: FinishPass
-		DELETE FROM authority WHERE `+authorityHeld+` AND generation = pass_generation`, a.key()...)
+		DELETE FROM authority WHERE `+authorityHeld()+` AND generation = pass_generation`, a.key()...)
 	if err != nil || tag.RowsAffected() == 1 {
 		return err
 	}
@@ -98,7 +114,7 @@ func finishPass(ctx context.Context, tx pgx.Tx, a Authority) error {
 		-- name: RestartPass
 		UPDATE authority SET pass_generation = 0, cursor_page = 1, holder = '', expires_at = NULL, available_at = now(),
 			attempts = 0, last_error = '', parked_at = NULL
-		WHERE `+authorityHeld, a.key()...)
+		WHERE `+authorityHeld(), a.key()...)
 	return err
 }
 
@@ -134,7 +150,7 @@ func (s *Store) AdvancePage(ctx context.Context, a Authority, fullName string, p
 		}
 		_, err := tx.Exec(ctx, `
 			-- name: MoveCursor
-			UPDATE authority SET cursor_page = $6, attempts = 0, last_error = '', parked_at = NULL WHERE `+authorityHeld, append(a.key(), next)...)
+			UPDATE authority SET cursor_page = $6, attempts = 0, last_error = '', parked_at = NULL WHERE `+authorityHeld(), append(a.key(), next)...)
 		return err
 	})
 	if err != nil {
@@ -151,6 +167,6 @@ func (s *Store) DeferAuthority(ctx context.Context, a Authority, delay time.Dura
 		-- name: DeferAuthority
 		UPDATE authority SET available_at = now() + make_interval(secs => $6), last_error = left($7, 1000),
 			attempts = attempts + CASE WHEN $8 THEN 1 ELSE 0 END, parked_at = NULL, holder = '', expires_at = NULL
-		WHERE `+authorityHeld+` RETURNING true`, append(a.key(), seconds(delay), cause, spend), &ok)
+		WHERE `+authorityHeld()+` RETURNING true`, append(a.key(), seconds(delay), cause, spend), &ok)
 	return rowError(err, ErrLeaseLost, "defer %s", a)
 }

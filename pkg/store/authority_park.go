@@ -18,7 +18,7 @@ func (s *Store) ParkAuthority(ctx context.Context, a Authority, first, most time
 			available_at = now() + make_interval(secs => least($7::float8, $6::float8 * power(2, CASE WHEN parked_at IS NULL THEN 0 ELSE least(attempts, 30) END))),
 			attempts = CASE WHEN parked_at IS NULL THEN 1 ELSE attempts + 1 END, parked_at = coalesce(parked_at, now()),
 			last_error = left($8, 1000), holder = '', expires_at = NULL
-		WHERE `+authorityHeld+` RETURNING extract(epoch FROM available_at - now())::float8`,
+		WHERE `+authorityHeld()+` RETURNING extract(epoch FROM available_at - now())::float8`,
 		append(a.key(), seconds(first), seconds(most), cause), &secs)
 	return time.Duration(secs * float64(time.Second)), rowError(err, ErrLeaseLost, "park %s", a)
 }

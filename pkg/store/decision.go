@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/countersign/countersign/internal/hook"
 )
 
 // Fences reads, on the guard's own connection, every fence that lives in Postgres (fences 2, 3 and 4), for a publication on
@@ -44,11 +46,13 @@ func fences(ctx context.Context, q querier, ev Evaluation, runID int64, baseRefs
 	for _, f := range []struct {
 		holds bool
 		fence Fence
+		hook  hook.Fence
 	}{
-		{headGeneration, FenceHeadGeneration}, {lease, FenceLease}, {pulls, FencePullGeneration}, {epoch, FenceEpoch},
-		{noAuthority, FenceAuthorityPending}, {invalidated, FenceNotInvalidated}, {run, FenceRunBinding}, {noIntent, FenceIntent},
+		{headGeneration, FenceHeadGeneration, hook.HeadGeneration}, {lease, FenceLease, hook.Lease}, {pulls, FencePullGeneration, hook.PullGeneration},
+		{epoch, FenceEpoch, hook.Epoch}, {noAuthority, FenceAuthorityPending, hook.AuthorityPending}, {invalidated, FenceNotInvalidated, hook.Invalidated},
+		{run, FenceRunBinding, hook.RunBinding}, {noIntent, FenceIntent, hook.Intent},
 	} {
-		if !f.holds {
+		if !f.holds && !hook.Removed(f.hook) {
 			return &FenceError{f.fence}
 		}
 	}
@@ -58,6 +62,9 @@ func fences(ctx context.Context, q querier, ev Evaluation, runID int64, baseRefs
 // AuthorityPending reports whether relevant authority work blocks a verdict about these base refs (RG-225, RG-226): a cheap
 // look before evidence is collected; the fences look again.
 func (s *Store) AuthorityPending(ctx context.Context, key HeadKey, baseRefs []string) (bool, error) {
+	if hook.Removed(hook.AuthorityPending) {
+		return false, nil
+	}
 	var pending bool
 	err := s.queryOne(ctx, `
 		-- name: AuthorityPending
@@ -112,7 +119,7 @@ func (g *Guard) RecordIntent(ctx context.Context, ev Evaluation, d Decision, bas
 		var ok bool
 		err = tx.QueryRow(ctx, `
 			-- name: BindIntent
-			UPDATE head SET intent_decision_id = $6, updated_at = now() WHERE `+evaluationHeld+` AND intent_decision_id IS NULL RETURNING true`,
+			UPDATE head SET intent_decision_id = $6, updated_at = now() WHERE `+evaluationHeld()+noIntent()+` RETURNING true`,
 			append(ev.key(), id)...).Scan(&ok)
 		return rowError(err, &FenceError{FenceIntent}, "bind intent")
 	})
@@ -120,6 +127,14 @@ func (g *Guard) RecordIntent(ctx context.Context, ev Evaluation, d Decision, bas
 		return 0, fmt.Errorf("record intent for %s generation %d: %w", ev.Head, ev.Generation, err)
 	}
 	return id, nil
+}
+
+// noIntent: an intent that never settled is passed over by nobody.
+func noIntent() string {
+	if hook.Removed(hook.Intent) {
+		return ""
+	}
+	return " AND intent_decision_id IS NULL"
 }
 
 // appendDecision takes the chain's tip, so that one installation's decisions have one order, and links the new row to it.
@@ -199,7 +214,7 @@ func (g *Guard) ConfirmPublication(ctx context.Context, ev Evaluation, id Decisi
 		if err := tx.QueryRow(ctx, `
 			-- name: ConfirmPublication
 			UPDATE head SET intent_decision_id = NULL, published_decision_id = $6, published_generation = $5, updated_at = now()
-			WHERE `+evaluationHeld+` AND intent_decision_id = $6 RETURNING true`, append(ev.key(), id)...).Scan(&ok); err != nil {
+			WHERE `+evaluationHeld()+` AND intent_decision_id = $6 RETURNING true`, append(ev.key(), id)...).Scan(&ok); err != nil {
 			return rowError(err, &FenceError{FenceIntent}, "confirm")
 		}
 		_, err := tx.Exec(ctx, `

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/countersign/countersign/internal/hook"
 )
 
 // EvaluationRow is one pull request's pending evaluation, captured at the claim.
@@ -63,8 +65,21 @@ func (ev Evaluation) rowArrays() (numbers []int32, generations []int64) {
 }
 
 // evaluationHeld is the condition every later write of an evaluation repeats.
-const evaluationHeld = `installation_id = $1 AND repository_id = $2 AND head_sha = $3
-	AND evaluation_token = $4 AND evaluation_expires_at >= now() AND generation = $5`
+func evaluationHeld() string {
+	return headHeld("evaluation_token = $4 AND evaluation_expires_at >= now()")
+}
+
+// headHeld is the condition on a head's row: the key, a lease and the claimed generation.
+func headHeld(lease string) string {
+	generation := "generation = $5"
+	if hook.Removed(hook.Lease) {
+		lease = "$4::bigint IS NOT NULL"
+	}
+	if hook.Removed(hook.HeadGeneration) {
+		generation = "$5::bigint IS NOT NULL"
+	}
+	return "installation_id = $1 AND repository_id = $2 AND head_sha = $3 AND " + lease + " AND " + generation
+}
 
 // ClaimEvaluation leases the head of the first due evaluation whose newest head generation is invalidated (P9, RG-198), and
 // captures every row waiting on that head. Reclaiming an expired lease advances the rows' generations, so that the former
@@ -74,7 +89,7 @@ func (s *Store) ClaimEvaluation(ctx context.Context, holder string, ttl time.Dur
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		ev = Evaluation{}
 		var reclaimed bool
-		err := tx.QueryRow(ctx, claimEvaluationSQL, holder, seconds(ttl)).Scan(append(ev.dest(), &ev.Token, &ev.Epoch, &ev.ClaimedAt, &reclaimed)...)
+		err := tx.QueryRow(ctx, claimEvaluationSQL(), holder, seconds(ttl)).Scan(append(ev.dest(), &ev.Token, &ev.Epoch, &ev.ClaimedAt, &reclaimed)...)
 		if err != nil {
 			return rowError(err, ErrNoWork, "claim evaluation")
 		}
@@ -89,14 +104,22 @@ func (s *Store) ClaimEvaluation(ctx context.Context, holder string, ttl time.Dur
 	return ev, err
 }
 
-const claimEvaluationSQL = `
+func claimEvaluationSQL() string {
+	free, invalidated := "h.evaluation_expires_at IS NULL OR h.evaluation_expires_at < now()", "h.generation = h.invalidated_generation"
+	if hook.Removed(hook.Lease) {
+		free = "true"
+	}
+	if hook.Removed(hook.Invalidated) {
+		invalidated = "true"
+	}
+	return `
 	-- name: ClaimEvaluation
 	WITH candidate AS (
 		SELECT h.installation_id, h.repository_id, h.head_sha, h.evaluation_expires_at IS NOT NULL AS reclaimed
 		FROM evaluation e JOIN head h USING (installation_id, repository_id, head_sha)
 			LEFT JOIN installation i USING (installation_id)
-		WHERE e.available_at <= now() AND h.generation = h.invalidated_generation
-			AND (h.evaluation_expires_at IS NULL OR h.evaluation_expires_at < now())
+		WHERE e.available_at <= now() AND ` + invalidated + `
+			AND (` + free + `)
 			AND (i.paused_until IS NULL OR i.paused_until <= now())
 		ORDER BY e.lane, e.available_at, e.installation_id, e.repository_id, e.number
 		LIMIT 1 FOR UPDATE OF h SKIP LOCKED
@@ -107,6 +130,7 @@ const claimEvaluationSQL = `
 	WHERE (h.installation_id, h.repository_id, h.head_sha) = (c.installation_id, c.repository_id, c.head_sha)
 	RETURNING ` + headStateColumns + `, h.evaluation_token,
 		coalesce((SELECT authority_epoch FROM installation i WHERE i.installation_id = h.installation_id), 1), now(), c.reclaimed`
+}
 
 // advanceRows raises the generation of every row on a head: whoever held an older one is fenced.
 func advanceRows(ctx context.Context, tx pgx.Tx, key HeadKey) error {
@@ -168,7 +192,7 @@ func (s *Store) RenewEvaluation(ctx context.Context, ev Evaluation, ttl time.Dur
 	var ok bool
 	err := s.queryOne(ctx, `
 		-- name: RenewEvaluation
-		UPDATE head SET evaluation_expires_at = now() + make_interval(secs => $6) WHERE `+evaluationHeld+` RETURNING true`,
+		UPDATE head SET evaluation_expires_at = now() + make_interval(secs => $6) WHERE `+evaluationHeld()+` RETURNING true`,
 		append(ev.key(), seconds(ttl)), &ok)
 	return s.evaluationError(ctx, ev, err, "renew")
 }
@@ -192,7 +216,7 @@ func (s *Store) CompleteEvaluation(ctx context.Context, ev Evaluation, followUps
 		var ok bool
 		if err := tx.QueryRow(ctx, `
 			-- name: FreeEvaluation
-			UPDATE head SET evaluation_holder = '', evaluation_expires_at = NULL WHERE `+evaluationHeld+` RETURNING true`,
+			UPDATE head SET evaluation_holder = '', evaluation_expires_at = NULL WHERE `+evaluationHeld()+` RETURNING true`,
 			ev.key()...).Scan(&ok); err != nil {
 			return err
 		}
@@ -209,12 +233,20 @@ func (s *Store) CompleteEvaluation(ctx context.Context, ev Evaluation, followUps
 			)
 			DELETE FROM evaluation e USING done d
 			WHERE e.installation_id = $1 AND e.repository_id = $2 AND e.head_sha = $3
-				AND e.number = d.number AND e.generation = d.generation AND NOT (e.recheck AND e.available_at > now())`,
+				AND e.number = d.number AND `+sameRow()+` AND NOT (e.recheck AND e.available_at > now())`,
 			ev.Head.Installation, ev.Head.Repository, ev.Head.SHA, numbers, generations)
 		done = int(tag.RowsAffected())
 		return err
 	})
 	return done, s.evaluationError(ctx, ev, err, "complete")
+}
+
+// sameRow: a row that a newer trigger replaced is not the one that was evaluated (I5).
+func sameRow() string {
+	if hook.Removed(hook.RowGeneration) {
+		return "true"
+	}
+	return "e.generation = d.generation"
 }
 
 func keepForRecheck(ctx context.Context, tx pgx.Tx, ev Evaluation, f FollowUp) error {
@@ -241,7 +273,7 @@ func (s *Store) DeferEvaluation(ctx context.Context, ev Evaluation, delay time.D
 		var ok bool
 		if err := tx.QueryRow(ctx, `
 			-- name: FreeDeferredEvaluation
-			UPDATE head SET evaluation_holder = '', evaluation_expires_at = NULL WHERE `+evaluationHeld+` RETURNING true`,
+			UPDATE head SET evaluation_holder = '', evaluation_expires_at = NULL WHERE `+evaluationHeld()+` RETURNING true`,
 			ev.key()...).Scan(&ok); err != nil {
 			return err
 		}
@@ -274,7 +306,7 @@ func (s *Store) RequeueEvaluation(ctx context.Context, ev Evaluation, reason str
 				invalidation_available_at = now(), invalidation_attempts = 0, invalidation_error = '',
 				invalidation_expires_at = NULL, invalidation_holder = '',
 				evaluation_expires_at = NULL, evaluation_holder = '', updated_at = now()
-			WHERE `+evaluationHeld+` RETURNING generation`, ev.key()...).Scan(&generation); err != nil {
+			WHERE `+evaluationHeld()+` RETURNING generation`, ev.key()...).Scan(&generation); err != nil {
 			return err
 		}
 		if err := advanceRows(ctx, tx, ev.Head); err != nil {
@@ -303,7 +335,7 @@ func (s *Store) AdvanceEvaluation(ctx context.Context, ev Evaluation, facts []Pu
 		var ok bool
 		if err := tx.QueryRow(ctx, `
 			-- name: LockEvaluation
-			SELECT true FROM head WHERE `+evaluationHeld+` FOR UPDATE`, ev.key()...).Scan(&ok); err != nil {
+			SELECT true FROM head WHERE `+evaluationHeld()+` FOR UPDATE`, ev.key()...).Scan(&ok); err != nil {
 			return err
 		}
 		for _, fact := range facts {

@@ -123,8 +123,9 @@ func (s *Store) SeenPulls(ctx context.Context, key HeadKey) ([]SeenPull, error) 
 }
 
 // invalidationHeld is the condition every later write of an invalidation repeats: lease, expiry and generation (RG-183…185).
-const invalidationHeld = `installation_id = $1 AND repository_id = $2 AND head_sha = $3
-	AND invalidation_token = $4 AND invalidation_expires_at >= now() AND generation = $5`
+func invalidationHeld() string {
+	return headHeld("invalidation_token = $4 AND invalidation_expires_at >= now()")
+}
 
 func (inv Invalidation) key() []any {
 	return []any{inv.Head.Installation, inv.Head.Repository, inv.Head.SHA, inv.Token, inv.Generation}
@@ -158,7 +159,7 @@ func (s *Store) RenewInvalidation(ctx context.Context, inv Invalidation, ttl tim
 	var ok bool
 	err := s.queryOne(ctx, `
 		-- name: RenewInvalidation
-		UPDATE head SET invalidation_expires_at = now() + make_interval(secs => $6) WHERE `+invalidationHeld+` RETURNING true`,
+		UPDATE head SET invalidation_expires_at = now() + make_interval(secs => $6) WHERE `+invalidationHeld()+` RETURNING true`,
 		append(inv.key(), seconds(ttl)), &ok)
 	return s.invalidationError(ctx, inv, err, "renew")
 }
@@ -177,7 +178,7 @@ func (s *Store) CompleteInvalidation(ctx context.Context, inv Invalidation, cand
 			-- name: CompleteInvalidation
 			UPDATE head SET invalidated_generation = generation, invalidation_holder = '', invalidation_expires_at = NULL,
 				invalidation_attempts = 0, invalidation_error = '', updated_at = now()
-			WHERE `+invalidationHeld+` RETURNING true`, inv.key()...).Scan(&ok); err != nil {
+			WHERE `+invalidationHeld()+` RETURNING true`, inv.key()...).Scan(&ok); err != nil {
 			return err
 		}
 		if err := queueCandidates(ctx, tx, inv, candidates); err != nil {
@@ -232,6 +233,6 @@ func (s *Store) DeferInvalidation(ctx context.Context, inv Invalidation, delay t
 		UPDATE head SET invalidation_available_at = now() + make_interval(secs => $6), invalidation_error = left($7, 1000),
 			invalidation_attempts = invalidation_attempts + CASE WHEN $8 THEN 1 ELSE 0 END,
 			invalidation_holder = '', invalidation_expires_at = NULL
-		WHERE `+invalidationHeld+` RETURNING true`, append(inv.key(), seconds(delay), cause, spend), &ok)
+		WHERE `+invalidationHeld()+` RETURNING true`, append(inv.key(), seconds(delay), cause, spend), &ok)
 	return s.invalidationError(ctx, inv, err, "defer")
 }

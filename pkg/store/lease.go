@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/countersign/countersign/internal/hook"
 )
 
 // WorkerConfig is what every service that claims rows shares.
@@ -19,11 +21,11 @@ func (c WorkerConfig) Validate() error {
 	switch {
 	case c.Concurrency < 1 || c.Concurrency > 64:
 		return fmt.Errorf("COUNTERSIGN_WORKER_CONCURRENCY is %d: use 1 to 64", c.Concurrency)
-	case c.Poll < 50*time.Millisecond || c.Poll > time.Minute:
+	case c.Poll < hook.Pace(50*time.Millisecond) || c.Poll > time.Minute:
 		return fmt.Errorf("COUNTERSIGN_WORKER_POLL is %s: use 50ms to 60s", c.Poll)
-	case c.Lease < 30*time.Second || c.Lease > time.Hour:
+	case c.Lease < hook.Pace(30*time.Second) || c.Lease > time.Hour:
 		return fmt.Errorf("COUNTERSIGN_WORKER_LEASE is %s: use 30s to 1h", c.Lease)
-	case c.RetryMax < 5*time.Second || c.RetryMax > time.Hour:
+	case c.RetryMax < hook.Pace(5*time.Second) || c.RetryMax > time.Hour:
 		return fmt.Errorf("COUNTERSIGN_WORKER_RETRY_MAX is %s: use 5s to 1h", c.RetryMax)
 	}
 	return nil
@@ -34,7 +36,7 @@ func Backoff(attempts int, ceiling time.Duration) time.Duration {
 	if attempts > 30 {
 		return ceiling
 	}
-	return min(max(time.Second, time.Duration(1<<max(attempts, 0))*time.Second), ceiling)
+	return min(hook.Pace(max(time.Second, time.Duration(1<<max(attempts, 0))*time.Second)), ceiling)
 }
 
 // KeepLease renews a lease every third of ttl until the returned stop is called, and cancels the returned context as soon as

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/countersign/countersign/internal/hook"
 	"github.com/countersign/countersign/pkg/checkrun"
 	"github.com/countersign/countersign/pkg/ghclient"
 	"github.com/countersign/countersign/pkg/nudge"
@@ -104,7 +105,7 @@ func (w *Worker) policyRepository(repo ghclient.Repo) bool {
 func (w *Worker) mustRevokeFirst(ctx context.Context, ev store.Evaluation) (bool, error) {
 	reason := ""
 	switch {
-	case ev.Publication == store.PublicationIntended:
+	case ev.Publication == store.PublicationIntended && !hook.Removed(hook.Intent):
 		reason = "publication.unconfirmed"
 	case ev.StaleEpoch():
 		pending, err := w.Store.AuthorityPending(ctx, ev.Head, nil)
@@ -318,7 +319,7 @@ func decisionOf(ev store.Evaluation, e evidence, verdict policy.Verdict, output 
 // followUps keep a row for a later look: after a success one cheap recheck (P5), and the moment at which time alone changes the verdict.
 func (w *Worker) followUps(ev store.Evaluation, e evidence, verdict policy.Verdict) []store.FollowUp {
 	f := store.FollowUp{Number: ev.Rows[0].Number}
-	if verdict.Conclusion.Approved() && w.Config.RecheckAfter > 0 {
+	if verdict.Conclusion.Approved() && w.Config.RecheckAfter > 0 && !hook.Removed(hook.Recheck) {
 		f.After, f.Reason = w.Config.RecheckAfter, "recheck.success"
 	}
 	if verdict.NextDue != nil {

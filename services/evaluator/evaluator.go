@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/countersign/countersign/internal/hook"
 	"github.com/countersign/countersign/pkg/checkrun"
 	"github.com/countersign/countersign/pkg/daemon"
 	"github.com/countersign/countersign/pkg/ghclient"
@@ -211,10 +212,10 @@ func (w *Worker) disposition(ev store.Evaluation, err error) retry.Disposition {
 	switch {
 	case errors.Is(err, errAuthorityPending),
 		errors.As(err, &fence) && (fence.Fence == store.FenceAuthorityPending || fence.Fence == store.FenceEpoch):
-		return retry.Disposition{Result: retry.Deferred, After: max(5*time.Second, 10*poll)}
+		return retry.Disposition{Result: retry.Deferred, After: max(hook.Pace(5*time.Second), 10*poll)}
 	case errors.Is(err, errLagging):
 		waited := ev.ClaimedAt.Sub(ev.Rows[0].RequestedAt) / 4
-		return retry.Disposition{Result: retry.Deferred, After: max(time.Second, 2*poll, min(waited, w.Config.Worker.RetryMax))}
+		return retry.Disposition{Result: retry.Deferred, After: max(hook.Pace(time.Second), 2*poll, min(waited, w.Config.Worker.RetryMax))}
 	}
 	row := ev.Rows[0]
 	d := retry.Of(err, row.Attempts, w.Config.Worker.RetryMax)

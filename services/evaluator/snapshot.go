@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/countersign/countersign/internal/hook"
 	"github.com/countersign/countersign/pkg/ghclient"
 	"github.com/countersign/countersign/pkg/policy"
 	"github.com/countersign/countersign/pkg/store"
@@ -122,7 +123,7 @@ func (c *collector) readPulls(ctx context.Context, seen []store.SeenPull) error 
 		return err
 	}
 	for _, p := range listed {
-		if p.HeadSHA == string(c.ev.Head.SHA) && p.State == "open" && !slices.Contains(known, p.Number) {
+		if p.HeadSHA == string(c.ev.Head.SHA) && p.State == "open" && !slices.Contains(known, p.Number) && !hook.Removed(hook.OneHead) {
 			if err := c.readPull(ctx, p.Number); err != nil {
 				return err
 			}
@@ -141,7 +142,7 @@ func (c *collector) knownNumbers(seen []store.SeenPull) []int {
 		numbers = append(numbers, r.Number)
 	}
 	for _, p := range seen {
-		if p.State == "open" {
+		if p.State == "open" && !hook.Removed(hook.OneHead) && !hook.Removed(hook.Candidates) {
 			numbers = append(numbers, p.Number)
 		}
 	}
@@ -213,12 +214,12 @@ func (c *collector) isRow(number int) bool {
 
 // lags reports whether a read is older than what the trigger promised: a replica that has not caught up (P5).
 func lags(mark store.Watermark, p ghclient.Pull) bool {
-	return !mark.UpdatedAt.IsZero() && p.UpdatedAt.Before(mark.UpdatedAt)
+	return !hook.Removed(hook.Watermark) && !mark.UpdatedAt.IsZero() && p.UpdatedAt.Before(mark.UpdatedAt)
 }
 
 // lagsReview reports whether the review that triggered the work is not visible yet, or not in the state it was given.
 func lagsReview(mark store.Watermark, e ghclient.Evidence) bool {
-	if mark.ReviewID == 0 {
+	if mark.ReviewID == 0 || hook.Removed(hook.Watermark) {
 		return false
 	}
 	for _, r := range e.Reviews {

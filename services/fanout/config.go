@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/countersign/countersign/internal/hook"
 	"github.com/countersign/countersign/pkg/daemon"
 	"github.com/countersign/countersign/pkg/ghclient"
 	"github.com/countersign/countersign/pkg/nudge"
@@ -37,10 +38,10 @@ func (c Config) Validate() error {
 		got         time.Duration
 		least, most time.Duration
 	}{
-		{"COUNTERSIGN_FANOUT_LEASE", c.Lease, 30 * time.Second, time.Hour},                                        // RG-276
-		{"COUNTERSIGN_FANOUT_POLL", c.Poll, 50 * time.Millisecond, time.Minute},                                   // RG-276
-		{"COUNTERSIGN_FANOUT_RETRY_MAX", c.RetryMax, 5 * time.Second, time.Hour},                                  // RG-269
-		{"COUNTERSIGN_AUTHORITY_INACCESSIBLE_RETRY_MAX", c.InaccessibleRetryMax, retry.ParkFirst, 24 * time.Hour}, // RG-228
+		{"COUNTERSIGN_FANOUT_LEASE", c.Lease, hook.Pace(30 * time.Second), time.Hour},                                        // RG-276
+		{"COUNTERSIGN_FANOUT_POLL", c.Poll, hook.Pace(50 * time.Millisecond), time.Minute},                                   // RG-276
+		{"COUNTERSIGN_FANOUT_RETRY_MAX", c.RetryMax, hook.Pace(5 * time.Second), time.Hour},                                  // RG-269
+		{"COUNTERSIGN_AUTHORITY_INACCESSIBLE_RETRY_MAX", c.InaccessibleRetryMax, hook.Pace(retry.ParkFirst), 24 * time.Hour}, // RG-228
 	} {
 		if d.got < d.least || d.got > d.most {
 			errs = append(errs, fmt.Errorf("%s: %s is outside %s to %s", d.name, d.got, d.least, d.most))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/countersign/countersign/internal/hook"
 	"github.com/countersign/countersign/pkg/ghclient"
 	"github.com/countersign/countersign/pkg/retry"
 	"github.com/countersign/countersign/pkg/store"
@@ -42,7 +43,7 @@ func (s *Service) settle(ctx context.Context, a store.Authority, failure error) 
 		return d, nil
 	case retry.Parked:
 		// The row counts its parkings apart from other failures, so the store knows the delay.
-		d.After, err = s.deps.Store.ParkAuthority(ctx, a, retry.ParkFirst, s.cfg.InaccessibleRetryMax, failure.Error())
+		d.After, err = s.deps.Store.ParkAuthority(ctx, a, hook.Pace(retry.ParkFirst), s.cfg.InaccessibleRetryMax, failure.Error())
 	default:
 		err = s.deps.Store.DeferAuthority(ctx, a, d.After, failure.Error(), d.Spend)
 	}

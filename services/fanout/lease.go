@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/countersign/countersign/internal/hook"
 	"github.com/countersign/countersign/pkg/daemon"
 	"github.com/countersign/countersign/pkg/store"
 )
@@ -19,7 +20,7 @@ func (s *Service) hold(ctx context.Context, a store.Authority) (held context.Con
 	trustedUntil := time.Now().Add(s.cfg.Lease)
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
-		tick := time.NewTicker(max(s.cfg.Lease/3, time.Second))
+		tick := time.NewTicker(max(s.cfg.Lease/3, hook.Pace(time.Second)))
 		defer tick.Stop()
 		for {
 			select {

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 	"golang.org/x/time/rate"
 
+	"github.com/countersign/countersign/internal/hook"
 	"github.com/countersign/countersign/pkg/ghclient"
 	"github.com/countersign/countersign/pkg/nudge"
 	"github.com/countersign/countersign/pkg/store"
@@ -162,7 +163,7 @@ func (s *Server) receive(ctx context.Context, w http.ResponseWriter, r *http.Req
 	if d.work.Why != "" {
 		return nil
 	}
-	if err := s.accept(ctx, d); err != nil {
+	if err := s.accept(ctx, d); err != nil && !hook.Removed(hook.Commit) {
 		return err
 	}
 	s.announce(ctx, d)

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/countersign/countersign/internal/hook"
 	"github.com/countersign/countersign/pkg/ghclient"
 	"github.com/countersign/countersign/pkg/store"
 )
@@ -72,6 +73,9 @@ func candidateNumbers(listed []ghclient.PullSummary, inv store.Invalidation) []i
 		}
 	}
 	for _, p := range inv.Seen {
+		if hook.Removed(hook.Candidates) {
+			break
+		}
 		numbers = append(numbers, p.Number)
 	}
 	slices.Sort(numbers)

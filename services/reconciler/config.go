@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/countersign/countersign/internal/hook"
 	"github.com/countersign/countersign/pkg/daemon"
 	"github.com/countersign/countersign/pkg/ghclient"
 	"github.com/countersign/countersign/pkg/nudge"
@@ -35,7 +36,7 @@ type Config struct {
 // Validate refuses values that parse and cannot work.
 func (c Config) Validate() error {
 	var errs []error
-	if c.Interval < time.Minute || c.Interval > 24*time.Hour {
+	if c.Interval < hook.Pace(time.Minute) || c.Interval > 24*time.Hour {
 		errs = append(errs, fmt.Errorf("COUNTERSIGN_RECONCILE_INTERVAL: %s is outside 60s to 24h", c.Interval)) // RG-427
 	}
 	if c.Recheck < 0 || c.Recheck > 30*24*time.Hour {
@@ -73,6 +74,6 @@ func (c Config) logEvery() time.Duration {
 }
 
 // lease is how long an election lasts without a heartbeat (RG-408).
-func (c Config) lease() time.Duration { return max(300*time.Second, 2*c.every()) }
+func (c Config) lease() time.Duration { return max(hook.Pace(300*time.Second), 2*c.every()) }
 
 func (c Config) retention() time.Duration { return time.Duration(c.RetentionDays) * 24 * time.Hour }

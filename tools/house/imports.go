@@ -17,7 +17,7 @@ type boundary struct {
 
 // boundaries of the design: SQL, GitHub and NATS each have one home.
 var boundaries = []boundary{
-	{Prefix: "github.com/jackc/pgx/", Home: []string{"pkg/store", "test/bench"}, Tests: true, Why: "SQL lives only in pkg/store: add a method there"},
+	{Prefix: "github.com/jackc/pgx/", Home: []string{"pkg/store", "test/bench", "test/chaos"}, Tests: true, Why: "SQL lives only in pkg/store: add a method there"},
 	{Prefix: "github.com/pressly/goose/", Home: []string{"pkg/store"}, Why: "migrations live only in pkg/store"},
 	{Prefix: "database/sql", Home: []string{"pkg/store"}, Why: "SQL lives only in pkg/store: add a method there"},
 	{Prefix: "github.com/google/go-github/", Home: []string{"pkg/ghclient"}, Tests: true, Why: "GitHub's API lives only in pkg/ghclient: add a method there"},
