@@ -63,6 +63,7 @@ type write struct {
 	conclusion      string
 	external        string
 	before          string // external id before the write
+	counts          bool   // the run is the one that a merge box shows
 }
 
 // Windows are the durations that were measured, by name.
@@ -201,7 +202,9 @@ func (o *observer) Run(v githubsim.View, w githubsim.RunWrite) {
 	defer o.mu.Unlock()
 	k := key{w.RepoID, w.SHA}
 	o.lastRun = time.Now()
+	check, _ := v.Latest(k.repo, k.sha, CheckName)
 	o.writes = append(o.writes, write{
+		counts: check.ID == w.After.ID,
 		moment: v.Moment(), arrived: w.Arrived, key: k, run: w.After.ID, status: w.After.Status, conclusion: w.After.Conclusion,
 		external: w.After.ExternalID, before: w.Before.ExternalID,
 	})
@@ -211,7 +214,6 @@ func (o *observer) Run(v githubsim.View, w githubsim.RunWrite) {
 		h = &headWatch{}
 		o.heads[k] = h
 	}
-	check, _ := v.Latest(k.repo, k.sha, CheckName)
 	was := h.success
 	h.success = check.Conclusion == "success"
 	if !h.success {

@@ -134,7 +134,7 @@ func (s *stage) verifyWrites(decisions map[int64]store.StoredDecision) {
 			o.flag(FlagTwice, "%s: decision %d was published twice, the second time on run %d", w.key, id, w.run)
 		}
 		r := newest[w.key]
-		if w.conclusion == "success" && int64(d.HeadGeneration) < r.generation && w.arrived > r.moment {
+		if w.conclusion == "success" && w.counts && int64(d.HeadGeneration) < r.generation && w.arrived > r.moment {
 			o.flag(FlagReturned, "%s: decision %d of generation %d became a success on run %d after generation %d was reset (moment %d, request arrived %d)",
 				w.key, id, d.HeadGeneration, w.run, r.generation, r.moment, w.arrived)
 		}
