@@ -45,7 +45,7 @@ func (c Config) Validate() error {
 	if c.RetentionDays < 1 || c.RetentionDays > 3650 {
 		errs = append(errs, fmt.Errorf("COUNTERSIGN_DELIVERY_RETENTION_DAYS: %d is outside 1 to 3650", c.RetentionDays)) // RG-428
 	}
-	if c.LogInterval < 5*time.Second || c.LogInterval > time.Hour {
+	if c.LogInterval < hook.Pace(5*time.Second) || c.LogInterval > time.Hour {
 		errs = append(errs, fmt.Errorf("COUNTERSIGN_DELIVERY_LOG_INTERVAL: %s is outside 5s to 1h", c.LogInterval))
 	}
 	if c.LogAsks < 1 || c.LogAsks > 80 {

@@ -101,18 +101,3 @@ func (b *directed) claimAuthority() store.Authority {
 func (b *directed) page(a store.Authority, next int, numbers ...int) error {
 	return b.Store(storetest.Fanout).AdvancePage(context.Background(), a, b.World.Repository, b.facts(numbers...), next)
 }
-
-// finishAuthority works what is left of the fan-out, page one and page two.
-func (b *directed) finishAuthority(one, two int) {
-	for range 4 {
-		a, err := b.Store(storetest.Fanout).ClaimAuthority(context.Background(), "fanout-directed", time.Minute)
-		if err != nil {
-			return
-		}
-		if a.Page == 1 {
-			b.must(b.page(a, 2, one))
-			a.Page = 2
-		}
-		b.must(b.page(a, 0, two))
-	}
-}

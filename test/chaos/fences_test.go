@@ -278,20 +278,12 @@ func (c calls) Evidence(ctx context.Context, repo ghclient.Repo, number int) (gh
 	return e, err
 }
 
-func (c calls) TeamMembers(ctx context.Context, org, slug string) ([]ghclient.Actor, error) {
-	list, err := c.GitHub.TeamMembers(ctx, org, slug)
-	if c.afterTeam != nil && slug == "core" {
+func (c calls) TeamsFor(ctx context.Context, org string, slugs []string, repo ghclient.Repo) (map[string]ghclient.TeamFacts, error) {
+	facts, err := c.GitHub.TeamsFor(ctx, org, slugs, repo)
+	if c.afterTeam != nil {
 		c.afterTeam()
 	}
-	return list, err
-}
-
-func (c calls) TeamMembership(ctx context.Context, org, slug, login string) (state, role string, err error) {
-	state, role, err = c.GitHub.TeamMembership(ctx, org, slug, login)
-	if c.afterTeam != nil && login == "alice" {
-		c.afterTeam()
-	}
-	return state, role, err
+	return facts, err
 }
 
 func (c calls) UpdateRun(ctx context.Context, repo ghclient.Repo, id int64, spec ghclient.RunSpec) (ghclient.Run, error) {

@@ -200,36 +200,6 @@ var interleavings = []interleaving{
 		},
 	},
 	{
-		"P8 a change arrives in the middle of a pass that is interrupted",
-		[]hook.Fence{hook.Cursor}, FlagUnsettled,
-		func(b *directed) {
-			one, two := b.twoSettled()
-			b.authority(store.ScopeRepository, time.Second)
-			b.must(b.page(b.claimAuthority(), 2, one))
-			b.Invalidate()
-			b.step(b.evaluator(nil)) // page one's, before the change: refused, the row is pending
-			b.must(b.Sim.RemoveTeamMember("acme", "core", "alice"))
-			b.authority(store.ScopeRepository, time.Second)
-			b.finishAuthority(one, two)
-			b.settle()
-		},
-	},
-	{
-		"two evaluators have one head after a lease ran out",
-		[]hook.Fence{hook.Lease, hook.PullGeneration}, FlagTwice,
-		func(b *directed) {
-			n := b.approved(nil)
-			b.event(n)
-			b.invalidate()
-			meanwhile := once(func() {
-				b.DB.Exec("UPDATE head SET evaluation_expires_at = now() - interval '1 second' WHERE evaluation_expires_at IS NOT NULL")
-				b.step(b.evaluator(nil))
-			})
-			b.step(b.between(calls{afterEvidence: func(*ghclient.Evidence) { meanwhile() }}))
-			b.settle()
-		},
-	},
-	{
 		"I5 an older evaluation completes when a newer event is waiting",
 		[]hook.Fence{hook.Lease, hook.HeadGeneration, hook.RowGeneration}, FlagUnsettled,
 		func(b *directed) {
