@@ -24,6 +24,7 @@ var commands = []func() *cobra.Command{
 	newDatabaseCommand,
 	newQueueCommand,
 	newOwnersCommand,
+	newDoctorCommand,
 }
 
 func main() {

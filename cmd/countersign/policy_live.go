@@ -23,18 +23,6 @@ type liveConfig struct {
 	GitHub ghclient.Config
 }
 
-// Validate reports what a live check cannot do without.
-func (c liveConfig) Validate() error {
-	var problems []error
-	if c.GitHub.AppID <= 0 {
-		problems = append(problems, errors.New("COUNTERSIGN_GITHUB_APP_ID: set it to the App's numeric id"))
-	}
-	if c.GitHub.PrivateKey == "" {
-		problems = append(problems, errors.New("COUNTERSIGN_GITHUB_PRIVATE_KEY: set it, or its _FILE form, to the App's private key"))
-	}
-	return errors.Join(problems...)
-}
-
 // githubSettings keeps what concerns GitHub: the command stands beside a service's settings and reads no others.
 func githubSettings(environ []string) []string {
 	var kept []string

@@ -134,3 +134,12 @@ func release(text string) ([]int, bool) {
 	}
 	return out, true
 }
+
+// TokenLength is how many characters the installation's token has; the token itself stays here.
+func (c *Client) TokenLength(ctx context.Context) (int, error) {
+	text, err := c.app.tokens.get(ctx, c.installation, c.perms)
+	if err != nil {
+		return 0, doing(err, "get a token of installation %d", c.installation)
+	}
+	return len(text), nil
+}
