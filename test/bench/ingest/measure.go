@@ -17,12 +17,13 @@ import (
 // result is a run's figures; rates are a second.
 type result struct {
 	settings
-	version               string
-	ingest, bare, limit   float64
-	half                  float64 // what half load came to
-	halfP50, halfP99      time.Duration
-	fullP50, fullP99      time.Duration
-	deliveries, wantsRows int64
+	version             string
+	ingest, bare, limit float64
+	half                float64 // what half load came to
+	halfP50, halfP99    time.Duration
+	fullP50, fullP99    time.Duration
+	// What one cost in processor time, of this process with its senders and of the database.
+	ingestCPU, bareCPU, limitCPU time.Duration
 }
 
 // measure takes each figure in turn, several times, so that what else the machine does falls on all of them.
@@ -31,16 +32,18 @@ func (w *world) measure(ctx context.Context) (result, error) {
 	if err := w.bare.QueryRow(ctx, "SELECT current_setting('server_version')").Scan(&r.version); err != nil {
 		return r, err
 	}
-	var ingest, bare, limit []float64
+	var ingest, bare, limit, ingestCPU, bareCPU, limitCPU []float64
 	var latencies []time.Duration
 	for round := range w.rounds {
 		if err := w.empty(ctx); err != nil {
 			return r, err
 		}
+		before := cpuTime(w.pg.Pid())
 		n, took, err := w.flood(ctx, w.ingress, round, 0)
 		if err != nil {
 			return r, fmt.Errorf("ingress: %w", err)
 		}
+		ingestCPU = append(ingestCPU, w.costOf(n, before))
 		if err := w.stored(ctx, n); err != nil {
 			return r, err
 		}
@@ -48,18 +51,28 @@ func (w *world) measure(ctx context.Context) (result, error) {
 		if err := w.empty(ctx); err != nil {
 			return r, err
 		}
+		before = cpuTime(w.pg.Pid())
 		if n, err = w.plain(ctx, round); err != nil {
 			return r, fmt.Errorf("bare pgx: %w", err)
 		}
+		bareCPU = append(bareCPU, w.costOf(n, before))
 		bare = append(bare, rate(n, w.each))
+		before = cpuTime(w.pg.Pid())
 		if n, _, err = w.flood(ctx, w.limit, round, 0); err != nil {
 			return r, fmt.Errorf("verifying server: %w", err)
 		}
+		limitCPU = append(limitCPU, w.costOf(n, before))
 		limit = append(limit, rate(n, w.each))
 	}
 	r.ingest, r.bare, r.limit = median(ingest), median(bare), median(limit)
+	r.ingestCPU, r.bareCPU, r.limitCPU = time.Duration(median(ingestCPU)), time.Duration(median(bareCPU)), time.Duration(median(limitCPU))
 	r.fullP50, r.fullP99 = quantile(latencies, 0.5), quantile(latencies, 0.99)
 	return r, w.halfLoad(ctx, &r)
+}
+
+// costOf is the processor time of one of n since before, in nanoseconds.
+func (w *world) costOf(n int, before time.Duration) float64 {
+	return float64(cpuTime(w.pg.Pid())-before) / float64(max(n, 1))
 }
 
 // halfLoad sends at half of the measured rate, on a clock that does not wait for answers.
