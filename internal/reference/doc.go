@@ -1,8 +1,9 @@
-// Package reference knows every service's configuration, and writes docs/configuration.md from it.
+// Package reference knows every service's configuration and every metric, and writes docs/configuration.md and docs/metrics.md
+// from them.
 //
-// It guarantees that the page says what the services read: a test compares the two, and
-// `go generate` (or `make generate`) writes the page anew. It checks neither that a default is wise nor that a
+// It guarantees that the pages say what the services read and register: tests compare the two, and
+// `go generate` (or `make generate`) writes the pages anew. It checks neither that a default is wise nor that a
 // description is true.
 package reference
 
-//go:generate go test -run TestTheConfigurationPageIsCurrent . -args -update
+//go:generate go test -run PageIsCurrent . -args -update

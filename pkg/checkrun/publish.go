@@ -29,6 +29,8 @@ type Publication struct {
 // and the work stays retryable (RG-259…265). It returns the decision's id. It must not be called again for one evaluation
 // after success; a second call is refused by the fences.
 func (m *Manager) Publish(ctx context.Context, gh GitHub, s *store.Store, p Publication) (store.DecisionID, error) {
+	ctx, span := startSpan(ctx, "publish")
+	defer span.End()
 	guard, err := s.AcquireGuard(ctx, p.Evaluation.Head, m.cfg.GuardWait)
 	if err != nil {
 		return 0, err

@@ -39,6 +39,8 @@ type ResetRequest struct {
 // twice: what was proved is not asked again. Errors: store.ErrSuperseded and what Hold returns mean that somebody newer has
 // the head; ErrUnproved and GitHub's errors leave the head to be tried again.
 func (m *Manager) Reset(ctx context.Context, gh GitHub, guard *store.Guard, req ResetRequest) (Proof, error) {
+	ctx, span := startSpan(ctx, "reset")
+	defer span.End()
 	head, err := guard.Head(ctx)
 	if err != nil {
 		return "", err

@@ -23,7 +23,7 @@ func OperatorHandler(rts ...*Runtime) http.Handler {
 	mux.HandleFunc("GET /health/live", o.live)
 	mux.HandleFunc("GET /health/ready", o.ready)
 	mux.HandleFunc("GET /api/runtime-identity", o.identity)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(together(rts), promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(together(rts), promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -102,4 +104,28 @@ func TestEndpointRefusals(t *testing.T) {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
+}
+
+func TestObserveTraced(t *testing.T) {
+	t.Parallel()
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "x_seconds", Buckets: []float64{1}})
+	sampled, span := sdktrace.NewTracerProvider().Tracer("t").Start(t.Context(), "webhook")
+	ObserveTraced(t.Context(), h, 0.5)
+	if e := exemplar(t, h); e != nil {
+		t.Errorf("without a trace there is the exemplar %v", e)
+	}
+	ObserveTraced(sampled, h, 0.5)
+	e := exemplar(t, h)
+	if e == nil || e.GetLabel()[0].GetName() != "trace_id" || e.GetLabel()[0].GetValue() != span.SpanContext().TraceID().String() {
+		t.Errorf("exemplar %v, want the trace %s", e, span.SpanContext().TraceID())
+	}
+}
+
+func exemplar(t *testing.T, h prometheus.Histogram) *dto.Exemplar {
+	t.Helper()
+	var m dto.Metric
+	if err := h.Write(&m); err != nil {
+		t.Fatal(err)
+	}
+	return m.GetHistogram().GetBucket()[0].GetExemplar()
 }

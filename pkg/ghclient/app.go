@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/countersign/countersign/internal/hook"
 )
@@ -20,7 +22,8 @@ type Options struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	Now     func() time.Time
-	Budget  BudgetStore // nil: a pause is known to this process only
+	Budget  BudgetStore          // nil: a pause is known to this process only
+	Traces  trace.TracerProvider // makes a span of each request of the own transport; nil: none
 }
 
 // BudgetStore is the durable pause of an installation, which all replicas of all services see (RG-144, RG-145).
@@ -74,7 +77,11 @@ func NewApp(cfg Config, opts Options) (*App, error) {
 	if opts.HTTP == nil {
 		own := http.DefaultTransport.(*http.Transport).Clone()
 		own.MaxIdleConnsPerHost = cfg.MaxInFlight
-		opts.HTTP = otelhttp.NewTransport(own, otelhttp.WithPropagators(propagation.NewCompositeTextMapPropagator())) // our trace ids are not GitHub's business
+		if opts.Traces == nil {
+			opts.Traces = noop.NewTracerProvider()
+		}
+		opts.HTTP = otelhttp.NewTransport(own, otelhttp.WithTracerProvider(opts.Traces),
+			otelhttp.WithPropagators(propagation.NewCompositeTextMapPropagator())) // our trace ids are not GitHub's business
 	}
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
@@ -88,6 +95,7 @@ func NewApp(cfg Config, opts Options) (*App, error) {
 		flights: &flights{last: map[string]*flight{}}, validators: newValidators(), hints: newHints(),
 	}
 	a.budgets = &budgets{store: opts.Budget, now: a.now, log: a.log, metrics: a.metrics, ledgers: map[int64]*ledger{}}
+	a.budgets.expose(opts.Metrics)
 	a.tokens = &tokens{app: a, held: map[string]token{}}
 	return a, nil
 }

@@ -166,6 +166,7 @@ func (b *budgets) refused(ctx context.Context, limit *RateLimitError, r resource
 		entry.pausedUntil = until
 	}
 	b.mu.Unlock()
+	b.metrics.pauses.WithLabelValues(limit.Kind).Inc()
 	b.log.WarnContext(ctx, "github refused for its rate limit", "installation", limit.Installation, "kind", limit.Kind,
 		"resource", resourceNames[r], "retry_after_s", limit.After.Seconds())
 	if b.store == nil || queriesOnly {

@@ -12,6 +12,7 @@ type metrics struct {
 	budget   *prometheus.GaugeVec     // least remaining budget of any installation, by resource
 	latency  *prometheus.HistogramVec // of one request on the wire, by operation
 	waiting  *prometheus.HistogramVec // for a slot, by lane
+	pauses   *prometheus.CounterVec   // by kind
 }
 
 // newMetrics registers with r. Several Apps in one process share the collectors of the first.
@@ -35,7 +36,29 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help:    "Time a request waited for a slot, by lane.",
 			Buckets: []float64{.001, .01, .05, .25, 1, 5, 20, 60},
 		}, []string{"lane"})),
+		pauses: register(r, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "countersign_github_pauses_total",
+			Help: "Answers by which GitHub asked an installation to wait, by kind: primary (the hour's budget is spent), secondary (too fast).",
+		}, []string{"kind"})),
 	}
+}
+
+// expose says at each look how many installations must be left alone. The first App of a registry is the one asked.
+func (b *budgets) expose(r prometheus.Registerer) {
+	register[prometheus.Collector](r, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "countersign_github_paused_installations",
+		Help: "Installations that this replica leaves alone until GitHub's delay is over.",
+	}, func() float64 {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		paused := 0
+		for _, l := range b.ledgers {
+			if l.pausedUntil.After(b.now()) {
+				paused++
+			}
+		}
+		return float64(paused)
+	}))
 }
 
 func register[C prometheus.Collector](r prometheus.Registerer, c C) C {

@@ -14,6 +14,7 @@ type metrics struct {
 	delay    *prometheus.HistogramVec
 	asked    *prometheus.CounterVec
 	served   *prometheus.CounterVec
+	pending  *prometheus.GaugeVec
 }
 
 func newMetrics(r prometheus.Registerer, b *Bus) (*metrics, error) {
@@ -39,6 +40,10 @@ func newMetrics(r prometheus.Registerer, b *Bus) (*metrics, error) {
 			Name: "countersign_nudge_served_total",
 			Help: "Fast-path requests answered, by result.",
 		}, []string{"result"}),
+		pending: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "countersign_nudge_consumer_pending_messages",
+			Help: "Wake-ups in the stream that no replica of the service has taken yet, as JetStream counted them a quarter of a minute ago at most.",
+		}, []string{"subject"}),
 	}
 	connected := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "countersign_nudge_connected",
@@ -52,7 +57,7 @@ func newMetrics(r prometheus.Registerer, b *Bus) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.wakes, m.received, m.delay, m.asked, m.served, connected} {
+	for _, c := range []prometheus.Collector{m.wakes, m.received, m.delay, m.asked, m.served, m.pending, connected} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("register the nudge metrics (one Bus a registry): %w", err)
 		}

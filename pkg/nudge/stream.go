@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -24,6 +25,8 @@ const (
 	// apiTimeout bounds the creation of stream and consumer. A server that has just
 	// started loses such requests; asking again is idempotent and sooner than waiting.
 	apiTimeout = 2 * time.Second
+	// lagEvery is how old the gauge of waiting nudges may be.
+	lagEvery = 15 * time.Second
 	// drainBatch is how many waiting nudges are folded into one at a time.
 	drainBatch = 256
 )
@@ -132,6 +135,9 @@ func (b *Bus) listen(ctx context.Context, subject Subject, service string, wake 
 // up anew (a pull request does not survive its server), or a request fails.
 func (b *Bus) pull(ctx context.Context, cons jetstream.Consumer, subject Subject, up <-chan struct{}, wake, fold func(Via)) error {
 	ctx, cancel := context.WithCancel(ctx)
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	looking.Go(func() { b.watchLag(ctx, cons, subject) })
 	defer cancel()
 	for ctx.Err() == nil {
 		select {
@@ -151,6 +157,20 @@ func (b *Bus) pull(ctx context.Context, cons jetstream.Consumer, subject Subject
 		}
 	}
 	return nil
+}
+
+// watchLag keeps the consumer's backlog visible until ctx ends. Nothing depends on it.
+func (b *Bus) watchLag(ctx context.Context, cons jetstream.Consumer, subject Subject) {
+	for {
+		look, cancel := context.WithTimeout(ctx, apiTimeout)
+		if info, err := cons.Info(look); err == nil {
+			b.metrics.pending.WithLabelValues(string(subject)).Set(float64(info.NumPending))
+		}
+		cancel()
+		if !pause(ctx, lagEvery) {
+			return
+		}
+	}
 }
 
 // pullOne waits for one nudge. waiting says that more were there when it left.

@@ -74,7 +74,7 @@ func (w *Worker) evaluate(ctx context.Context, ev store.Evaluation) (outcome, er
 	if pending, err := w.Store.AuthorityPending(ctx, ev.Head, nil); err != nil || pending {
 		return outcome{did: didNotReach}, cmp.Or(err, errAuthorityPending) // nothing could be published: do not collect (RG-225)
 	}
-	evidence, err := w.collect(ctx, gh, repo, ev)
+	evidence, err := w.snapshot(ctx, gh, repo, ev)
 	if err != nil {
 		return outcome{did: didNotReach}, err
 	}
@@ -92,6 +92,13 @@ func (w *Worker) evaluate(ctx context.Context, ev store.Evaluation) (outcome, er
 		return w.recheck(ctx, ev, evidence, verdict)
 	}
 	return w.publish(ctx, gh, repo, ev, evidence, verdict)
+}
+
+// snapshot is collect as one span of the trace.
+func (w *Worker) snapshot(ctx context.Context, gh GitHub, repo ghclient.Repo, ev store.Evaluation) (evidence, error) {
+	ctx, span := w.Tracer.Start(ctx, "snapshot")
+	defer span.End()
+	return w.collect(ctx, gh, repo, ev)
 }
 
 // policyRepository reports whether the repository holds the organization's policy; nothing in it is gated (RG-278). Work for

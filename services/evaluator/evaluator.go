@@ -3,6 +3,7 @@ package evaluator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -91,12 +92,15 @@ func Run(ctx context.Context, rt *daemon.Runtime, cfg Config) error {
 		return err
 	}
 	defer s.Close()
+	if err := rt.Registry.Register(s.Metrics()); err != nil {
+		return fmt.Errorf("register the metrics of the connection pools: %w", err)
+	}
 	bus, err := nudge.Connect(ctx, cfg.Nudge, nudge.Options{Name: rt.Service, Log: rt.Log, Metrics: rt.Registry, Tracer: rt.Tracer})
 	if err != nil {
 		return err
 	}
 	defer bus.Close()
-	app, err := ghclient.NewApp(cfg.GitHub, ghclient.Options{Log: rt.Log, Metrics: rt.Registry, Budget: s})
+	app, err := ghclient.NewApp(cfg.GitHub, ghclient.Options{Log: rt.Log, Metrics: rt.Registry, Budget: s, Traces: rt.TracerProvider})
 	if err != nil {
 		return err
 	}
@@ -145,6 +149,7 @@ func (w *Worker) Step(ctx context.Context, via nudge.Via) (did bool, err error) 
 	}
 	ctx, span := w.Tracer.Start(daemon.WithTraceparent(ctx, ev.Rows[0].Traceparent), "evaluate")
 	defer span.End()
+	w.metrics.claimed(ev)
 	started := time.Now()
 	outcome, err := w.evaluateHeld(ctx, ev)
 	w.settle(ctx, ev, outcome, via, started, err)
@@ -186,7 +191,7 @@ func (w *Worker) settle(ctx context.Context, ev store.Evaluation, out outcome, v
 			w.Log.WarnContext(ctx, "defer evaluation failed", "err", deferErr) // the lease ends by itself
 		}
 	}
-	w.observe(ev, out, d.Result, err)
+	w.observe(ctx, ev, out, d.Result, err)
 	row := ev.Rows[0]
 	attrs := []any{
 		"repo", ev.FullName, "pr", row.Number, "head_sha", string(ev.Head.SHA), "generation", int64(ev.Generation), "epoch", int64(ev.Epoch),

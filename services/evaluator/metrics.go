@@ -1,11 +1,13 @@
 package evaluator
 
 import (
+	"context"
 	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/countersign/countersign/pkg/daemon"
 	"github.com/countersign/countersign/pkg/retry"
 	"github.com/countersign/countersign/pkg/store"
 )
@@ -16,6 +18,8 @@ type metrics struct {
 	refusals     *prometheus.CounterVec
 	lag          *prometheus.HistogramVec
 	leasesLost   prometheus.Counter
+	wait         *prometheus.HistogramVec
+	attempts     *prometheus.HistogramVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -41,14 +45,33 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "countersign_evaluator_leases_lost_total",
 			Help: "Evaluations whose lease ended under them.",
 		}),
+		wait: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "countersign_evaluator_queue_wait_seconds",
+			Help:    "From the accepted trigger to the claim, by lane; a retry is counted again. Rechecks are not.",
+			Buckets: []float64{0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800},
+		}, []string{"lane"}),
+		attempts: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "countersign_evaluator_queue_attempts",
+			Help:    "Which attempt a claim was, by lane.",
+			Buckets: []float64{1, 2, 3, 5, 10, 20, 50},
+		}, []string{"lane"}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.evaluations, m.publications, m.refusals, m.lag, m.leasesLost)
+		reg.MustRegister(m.evaluations, m.publications, m.refusals, m.lag, m.leasesLost, m.wait, m.attempts)
 	}
 	return m
 }
 
-func (w *Worker) observe(ev store.Evaluation, out outcome, result retry.Result, err error) {
+// claimed records how long the first of the claimed rows waited, and how often it was tried.
+func (m *metrics) claimed(ev store.Evaluation) {
+	row := ev.Rows[0]
+	if !row.Recheck {
+		m.wait.WithLabelValues(row.Lane.String()).Observe(max(0, ev.ClaimedAt.Sub(row.RequestedAt).Seconds()))
+	}
+	m.attempts.WithLabelValues(row.Lane.String()).Observe(float64(row.Attempts + 1))
+}
+
+func (w *Worker) observe(ctx context.Context, ev store.Evaluation, out outcome, result retry.Result, err error) {
 	w.metrics.evaluations.WithLabelValues(string(result)).Inc()
 	var fence *store.FenceError
 	if errors.As(err, &fence) {
@@ -59,6 +82,6 @@ func (w *Worker) observe(ev store.Evaluation, out outcome, result retry.Result, 
 	}
 	if err == nil && out.did == didPublish {
 		w.metrics.publications.WithLabelValues(out.conclusion).Inc()
-		w.metrics.lag.WithLabelValues(ev.Rows[0].Lane.String()).Observe(time.Since(ev.Rows[0].RequestedAt).Seconds())
+		daemon.ObserveTraced(ctx, w.metrics.lag.WithLabelValues(ev.Rows[0].Lane.String()), time.Since(ev.Rows[0].RequestedAt).Seconds())
 	}
 }

@@ -2,6 +2,7 @@ package fanout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -29,12 +30,15 @@ func Run(ctx context.Context, rt *daemon.Runtime, cfg Config) error {
 		return err
 	}
 	defer st.Close()
+	if err := rt.Registry.Register(st.Metrics()); err != nil {
+		return fmt.Errorf("register the metrics of the connection pools: %w", err)
+	}
 	bus, err := nudge.Connect(ctx, cfg.Nudge, nudge.Options{Name: serviceName, Log: rt.Log, Metrics: rt.Registry, Tracer: rt.Tracer})
 	if err != nil {
 		return err
 	}
 	defer bus.Close()
-	app, err := ghclient.NewApp(cfg.GitHub, ghclient.Options{Log: rt.Log, Metrics: rt.Registry, Budget: st})
+	app, err := ghclient.NewApp(cfg.GitHub, ghclient.Options{Log: rt.Log, Metrics: rt.Registry, Budget: st, Traces: rt.TracerProvider})
 	if err != nil {
 		return err
 	}
@@ -155,10 +159,14 @@ func (s *Service) step(ctx context.Context, stopping <-chan struct{}, via nudge.
 	}
 	ctx, span := s.deps.Tracer.Start(daemon.WithTraceparent(ctx, a.Traceparent), "fanout pass", trace.WithSpanKind(trace.SpanKindConsumer))
 	defer span.End()
+	s.metrics.claimed(a)
 	p := &pass{service: s, authority: a, github: s.deps.GitHub(a.Installation), stopping: stopping}
 	failure := p.run(ghclient.WithLane(ctx, ghclient.LaneFanout))
 	d, err := s.settle(ctx, a, failure)
 	s.metrics.record(p, d, time.Since(began))
+	if errors.Is(failure, store.ErrLeaseLost) {
+		s.metrics.leasesLost.Inc()
+	}
 	s.log(ctx, p, d, via, failure, time.Since(began))
 	return true, err
 }

@@ -18,6 +18,9 @@ type metrics struct {
 	duration     *prometheus.HistogramVec
 	pulls        prometheus.Counter
 	repositories prometheus.Counter
+	leasesLost   prometheus.Counter
+	wait         *prometheus.HistogramVec
+	attempts     *prometheus.HistogramVec
 	rows         *prometheus.GaugeVec
 	oldest       prometheus.Gauge
 }
@@ -43,6 +46,20 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "countersign_fanout_repositories_queued_total",
 			Help: "Repositories that installation-wide changes were split into.",
 		}),
+		leasesLost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "countersign_fanout_leases_lost_total",
+			Help: "Passes whose lease ended under them.",
+		}),
+		wait: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "countersign_fanout_queue_wait_seconds",
+			Help:    "From the accepted authority change to the claim of its row, by scope; each pass is counted.",
+			Buckets: []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800},
+		}, []string{"scope"}),
+		attempts: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "countersign_fanout_queue_attempts",
+			Help:    "Which attempt a claim was, by scope.",
+			Buckets: []float64{1, 2, 3, 5, 10, 20, 50},
+		}, []string{"scope"}),
 		rows: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "countersign_fanout_authority_rows",
 			Help: "Authority changes that block publication, by state. parked: the target cannot be reached.",
@@ -61,10 +78,16 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.passes, m.duration, m.pulls, m.repositories, m.rows, m.oldest} {
+	for _, c := range []prometheus.Collector{m.passes, m.duration, m.pulls, m.repositories, m.rows, m.oldest, m.leasesLost, m.wait, m.attempts} {
 		errs = append(errs, r.Register(c))
 	}
 	return m, errors.Join(errs...)
+}
+
+// claimed records how long an authority change waited, and how often it was tried.
+func (m *metrics) claimed(a store.Authority) {
+	m.wait.WithLabelValues(string(a.Scope)).Observe(max(0, time.Since(a.RequestedAt).Seconds()))
+	m.attempts.WithLabelValues(string(a.Scope)).Observe(float64(a.Attempts + 1))
 }
 
 func (m *metrics) record(p *pass, d retry.Disposition, took time.Duration) {

@@ -13,6 +13,8 @@ import (
 // that the id was used for something else before (RG-105, RG-106).
 func (s *Server) accept(ctx context.Context, d *delivery) error {
 	envelope := store.Delivery{ID: store.DeliveryID(d.id), Event: d.event, Action: d.action, Traceparent: daemon.Traceparent(ctx)}
+	ctx, span := s.tracer.Start(ctx, "commit")
+	defer span.End()
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	var err error

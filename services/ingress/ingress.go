@@ -124,7 +124,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		span.SetStatus(codes.Error, string(done.result))
 	}
-	s.metrics.finished(d, done.result)
+	s.metrics.finished(ctx, d, done.result)
 	s.report(ctx, d, done, err)
 	done.write(w)
 }

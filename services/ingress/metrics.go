@@ -1,12 +1,15 @@
 package ingress
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/countersign/countersign/pkg/daemon"
 )
 
 // events are the values of the event label: what we may be subscribed to. Everything else is "other", so that a stranger's
@@ -97,7 +100,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-func (m *metrics) finished(d *delivery, res result) {
+func (m *metrics) finished(ctx context.Context, d *delivery, res result) {
 	m.deliveries.WithLabelValues(eventLabel(d.event), string(res)).Inc()
-	m.seconds.WithLabelValues(string(res)).Observe(time.Since(d.began).Seconds())
+	daemon.ObserveTraced(ctx, m.seconds.WithLabelValues(string(res)), time.Since(d.began).Seconds())
 }

@@ -64,12 +64,15 @@ func Run(ctx context.Context, rt *daemon.Runtime, cfg Config) error {
 		return err
 	}
 	defer s.Close()
+	if err := rt.Registry.Register(s.Metrics()); err != nil {
+		return fmt.Errorf("register the metrics of the connection pools: %w", err)
+	}
 	bus, err := nudge.Connect(ctx, cfg.Nudge, nudge.Options{Name: rt.Service, Log: rt.Log, Metrics: rt.Registry, Tracer: rt.Tracer})
 	if err != nil {
 		return err
 	}
 	defer bus.Close()
-	app, err := ghclient.NewApp(cfg.GitHub, ghclient.Options{Log: rt.Log, Metrics: rt.Registry, Budget: s})
+	app, err := ghclient.NewApp(cfg.GitHub, ghclient.Options{Log: rt.Log, Metrics: rt.Registry, Budget: s, Traces: rt.TracerProvider})
 	if err != nil {
 		return err
 	}
@@ -119,6 +122,8 @@ func (w *Worker) Step(ctx context.Context, via nudge.Via) (did bool, err error) 
 	}
 	ctx, span := w.Tracer.Start(daemon.WithTraceparent(ctx, inv.Traceparent), "invalidate")
 	defer span.End()
+	w.metrics.wait.WithLabelValues(inv.Lane.String()).Observe(max(0, time.Since(inv.RequestedAt).Seconds()))
+	w.metrics.attempts.WithLabelValues(inv.Lane.String()).Observe(float64(inv.Attempts + 1))
 	started := time.Now()
 	outcome, err := w.pass(ctx, inv)
 	w.settle(ctx, inv, outcome, via, started, err)
@@ -288,7 +293,10 @@ func (w *Worker) settle(ctx context.Context, inv store.Invalidation, out outcome
 	}
 	w.metrics.invalidations.WithLabelValues(string(d.Result)).Inc()
 	if d.Result == retry.Completed {
-		w.metrics.seconds.WithLabelValues(inv.Lane.String()).Observe(time.Since(inv.RequestedAt).Seconds())
+		daemon.ObserveTraced(ctx, w.metrics.seconds.WithLabelValues(inv.Lane.String()), time.Since(inv.RequestedAt).Seconds())
+	}
+	if errors.Is(err, store.ErrLeaseLost) {
+		w.metrics.leasesLost.Inc()
 	}
 	attrs := []any{
 		"repo", inv.FullName, "head_sha", string(inv.Head.SHA), "generation", int64(inv.Generation), "lease_token", int64(inv.Token),

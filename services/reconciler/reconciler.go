@@ -31,6 +31,9 @@ func Run(ctx context.Context, rt *daemon.Runtime, cfg Config) error {
 		return err
 	}
 	defer st.Close()
+	if err := rt.Registry.Register(st.Metrics()); err != nil {
+		return fmt.Errorf("register the metrics of the connection pools: %w", err)
+	}
 	bus, err := nudge.Connect(ctx, cfg.Nudge, nudge.Options{Name: serviceName, Log: rt.Log, Metrics: rt.Registry, Tracer: rt.Tracer})
 	if err != nil {
 		return err

@@ -48,6 +48,8 @@ type bench struct {
 	nats    *localnats.Server
 	ingress net.Listener
 	log     *logBuffer
+	// otlp is the base URL of a collector that the services export to; empty: none.
+	otlp string
 }
 
 func setup(t *testing.T) *bench {
@@ -79,6 +81,7 @@ func (b *bench) environ() map[string]string {
 	return map[string]string{
 		"COUNTERSIGN_NATS_URL": b.nats.URL(), "COUNTERSIGN_GITHUB_API_URL": b.sim.URL(), "COUNTERSIGN_GITHUB_APP_ID": fmt.Sprint(b.stage.World.App.ID),
 		"COUNTERSIGN_GITHUB_PRIVATE_KEY": string(b.stage.World.App.PEM), "COUNTERSIGN_WEBHOOK_SECRET": secret,
+		"COUNTERSIGN_OTLP_ENDPOINT": b.otlp,
 	}
 }
 
