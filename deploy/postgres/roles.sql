@@ -66,3 +66,10 @@ GRANT INSERT, UPDATE ON installation, repository, pull, lease TO countersign_rec
 GRANT INSERT, UPDATE, DELETE ON head, evaluation, authority TO countersign_reconciler;
 GRANT DELETE ON delivery TO countersign_reconciler;
 GRANT INSERT, UPDATE, DELETE ON delivery_log, delivery_gap, drift_cursor TO countersign_reconciler;
+
+-- merge groups: ingress opens and ends them; whoever raises a member's head raises its groups (trigger raise_merge_groups); the
+-- evaluator finds the members and works them; the reconciler prunes.
+GRANT INSERT, UPDATE ON merge_group TO countersign_ingress, countersign_evaluator;
+GRANT UPDATE ON merge_group TO countersign_invalidator, countersign_fanout, countersign_reconciler;
+GRANT INSERT, UPDATE, DELETE ON merge_group_member TO countersign_evaluator;
+GRANT DELETE ON merge_group, merge_group_member TO countersign_reconciler;

@@ -27,7 +27,7 @@ func TestQueriesAgainstThePublishedSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, document := range map[string]string{
-		"evidence": evidenceQuery(2, true), "evidence, plain": evidenceQuery(2, false), "pull state": pullStateQuery, "reviews": reviewsQuery, "teams": teamsQuery(3), "base change": baseChangeQuery,
+		"evidence": evidenceQuery(2, true), "evidence, plain": evidenceQuery(2, false), "pull state": pullStateQuery, "reviews": reviewsQuery, "teams": teamsQuery(3), "base change": baseChangeQuery, "merge queue": mergeQueueQuery(true), "merge queue, its group alone": mergeQueueQuery(false),
 	} {
 		if _, errs := gqlparser.LoadQueryWithRules(schema, document, nil); len(errs) > 0 {
 			t.Errorf("%s: %v", name, errs)

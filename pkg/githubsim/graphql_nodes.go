@@ -64,8 +64,11 @@ func (e *execution) repository(r *repo) *node {
 		"isFork": r.parentID != 0, "isEmpty": len(r.branches) == 0, "url": e.x.repoHTML(r), "owner": e.actor(r.ownerID),
 		"defaultBranchRef": func(args) any { return e.ref(r, r.defaultBranch) },
 		"ref":              func(a args) any { return e.ref(r, strings.TrimPrefix(fmt.Sprint(a["qualifiedName"]), "refs/heads/")) },
-		"object":           func(a args) any { return e.need(r, "contents", func() any { return e.gitObject(r, a) }) },
-		"codeowners":       func(a args) any { return e.need(r, "contents", func() any { return e.codeowners(r, a) }) },
+		"mergeQueue": func(a args) any {
+			return e.need(r, "merge_queues", func() any { return e.mergeQueue(r, a) })
+		},
+		"object":     func(a args) any { return e.need(r, "contents", func() any { return e.gitObject(r, a) }) },
+		"codeowners": func(a args) any { return e.need(r, "contents", func() any { return e.codeowners(r, a) }) },
 		"pullRequest": func(a args) any {
 			return e.need(r, "pull_requests", func() any {
 				n := intArg(a, "number")

@@ -1,9 +1,11 @@
 package githubsim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // MergeGroup is one group of a merge queue: a temporary branch on which the
@@ -14,27 +16,72 @@ type MergeGroup struct {
 	Pulls         []int
 }
 
+// GroupOptions say how a merge group is built.
+type GroupOptions struct {
+	// On stacks the group on another that is still in the queue: its base is
+	// the other's head, as for every pull request that is not the first.
+	On *MergeGroup
+	// Squash makes one commit without a second parent of each pull request, as
+	// a queue whose merge method is squash does.
+	Squash bool
+	// NoEvent sends no webhook: GitHub's delivery was lost.
+	NoEvent bool
+}
+
+// queueEntry is one pull request that waits in a merge queue.
+type queueEntry struct {
+	id         int64
+	pull       int
+	base, head string // the commits between which it was merged
+	ref        string // of the group's branch
+	at         time.Time
+}
+
 // EnqueueMergeGroup builds a merge group of open pull requests on a base branch, in
 // the given order, and sends merge_group.checks_requested. A required check must
 // then be reported on the group's head, which is the head of no pull request.
-func (s *Sim) EnqueueMergeGroup(fullName, base string, pulls ...int) (g MergeGroup, err error) {
+func (s *Sim) EnqueueMergeGroup(fullName, base string, pulls ...int) (MergeGroup, error) {
+	return s.EnqueueMergeGroupWith(fullName, base, GroupOptions{}, pulls...)
+}
+
+// EnqueueMergeGroupWith is EnqueueMergeGroup with a choice of how. A group is
+// never built again by itself: DestroyMergeGroup ends one, and this makes the next.
+func (s *Sim) EnqueueMergeGroupWith(fullName, base string, o GroupOptions, pulls ...int) (g MergeGroup, err error) {
 	err = s.onRepo(fullName, func(m *mutation, r *repo) error {
 		tip := r.branches[base]
 		if tip == "" || len(pulls) == 0 {
 			return fmt.Errorf("merge group on %s of %s: no such branch, or no pull requests", base, fullName)
 		}
+		if o.On != nil {
+			tip = o.On.Head
+		}
 		g = MergeGroup{Base: base, BaseSHA: tip, Head: tip, Pulls: slices.Clone(pulls)}
+		g.HeadRef = fmt.Sprintf("refs/heads/gh-readonly-queue/%s/pr-%d-%s", base, pulls[len(pulls)-1], tip)
 		owner := m.w.accounts[r.ownerID]
+		var entries []*queueEntry
 		for _, n := range pulls {
 			p := r.pulls[n]
 			if p == nil || !p.open || p.baseRef != base {
 				return fmt.Errorf("merge group on %s of %s: #%d is not open on it", base, fullName, n)
 			}
-			g.Head = m.mergeOnto(r, p, g.Head, owner).sha
+			before := g.Head
+			merged := m.mergeOnto(r, p, g.Head, owner)
+			if o.Squash {
+				alone := *merged
+				alone.parents = []string{before}
+				merged = m.s.objects.putCommit(alone)
+			}
+			g.Head = merged.sha
+			entries = append(entries, &queueEntry{id: m.s.nextID(), pull: n, base: before, head: g.Head, ref: g.HeadRef, at: m.at})
 		}
-		g.HeadRef = fmt.Sprintf("refs/heads/gh-readonly-queue/%s/pr-%d-%s", base, pulls[len(pulls)-1], tip)
+		if r.queues == nil {
+			r.queues = map[string][]*queueEntry{}
+		}
+		r.queues[base] = append(r.queues[base], entries...)
 		r.branches[strings.TrimPrefix(g.HeadRef, "refs/heads/")] = g.Head
-		m.emitMergeGroup(r, g, "checks_requested", nil)
+		if !o.NoEvent {
+			m.emitMergeGroup(r, g, "checks_requested", nil)
+		}
 		return nil
 	})
 	return g, err
@@ -49,6 +96,7 @@ func (s *Sim) DestroyMergeGroup(fullName string, g MergeGroup, reason string) er
 			return fmt.Errorf("destroy merge group %s: it is not there", g.HeadRef)
 		}
 		delete(r.branches, branch)
+		r.queues[g.Base] = slices.DeleteFunc(r.queues[g.Base], func(e *queueEntry) bool { return e.ref == g.HeadRef })
 		m.emitMergeGroup(r, g, "destroyed", obj{"reason": reason})
 		if reason != "merged" {
 			return nil
@@ -87,4 +135,30 @@ func (m *mutation) emitMergeGroup(r *repo, g MergeGroup, action string, extra ob
 		}
 		return o
 	})
+}
+
+// mergeQueue is the queue of a branch, null where nothing was ever queued: the
+// stand-in has no setting that makes one.
+func (e *execution) mergeQueue(r *repo, a args) any {
+	branch, _ := a["branch"].(string)
+	branch = cmp.Or(branch, r.defaultBranch)
+	waiting, made := r.queues[branch]
+	if !made {
+		return nil
+	}
+	return &node{typ: "MergeQueue", fields: map[string]any{
+		"id": nodeID("MQ", r.id), "url": e.x.repoHTML(r) + "/queue/" + branch, "repository": func(args) any { return e.repository(r) },
+		"entries": func(a args) any {
+			var list []*node
+			for i, one := range waiting {
+				list = append(list, &node{typ: "MergeQueueEntry", fields: map[string]any{
+					"id": nodeID("MQE", one.id), "position": i + 1, "state": "AWAITING_CHECKS", "enqueuedAt": stamp(one.at),
+					"baseCommit":  func(args) any { return e.commit(r, e.c.s.objects.commits[one.base]) },
+					"headCommit":  func(args) any { return e.commit(r, e.c.s.objects.commits[one.head]) },
+					"pullRequest": func(args) any { return e.pullRequest(r, r.pulls[one.pull]) },
+				}})
+			}
+			return connection("MergeQueueEntryConnection", "entries", list, a)
+		},
+	}}
 }

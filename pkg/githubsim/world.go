@@ -82,7 +82,8 @@ type repo struct {
 	runs          map[int64]*checkRun
 	runsOf        map[string][]int64 // head SHA → run ids, oldest first
 	suites        map[suiteKey]*checkSuite
-	activity      []activity // oldest first; entries are never written to
+	queues        map[string][]*queueEntry // base branch → what waits in its merge queue, in order
+	activity      []activity               // oldest first; entries are never written to
 	lastNumber    int
 	createdAt     time.Time
 	updatedAt     time.Time

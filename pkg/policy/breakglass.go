@@ -56,7 +56,7 @@ type glass struct {
 func (e *evaluation) breakGlass(p *pullPlan) (*BreakGlassVerdict, []standing) {
 	g := &glass{e: e, p: p, rules: p.base.rules.BreakGlass, v: &BreakGlassVerdict{}}
 	g.v.Missing = message("to release this commit in an emergency, a member of %s comments: %s head=%s until=<time> reason=<why>",
-		listOr(ownerNames(g.rules.Teams), 5), breakGlassRequest, e.s.HeadSHA)
+		listOr(ownerNames(g.rules.Teams), 5), breakGlassRequest, p.head)
 	list := p.pull.Comments
 	switch {
 	case list.State == FactMissing:
@@ -184,7 +184,7 @@ func (g *glass) fault(f glassComment, confirm bool) string {
 		return "it was edited; write a new comment"
 	case c.CreatedAt.After(now):
 		return "it is newer than this reading; it is read again"
-	case f.head != g.e.s.HeadSHA:
+	case f.head != g.p.head:
 		return "it is for another commit"
 	case confirm:
 		return ""
@@ -224,7 +224,7 @@ func (g *glass) decide(requests, confirms []glassComment) {
 	if !g.v.Active && pending != nil {
 		g.describe(pending)
 		g.v.Missing = message("a second person of %s confirms by commenting: %s request=%d head=%s",
-			listOr(ownerNames(g.rules.ConfirmTeams), 5), breakGlassConfirm, pending.comment.ID, g.e.s.HeadSHA)
+			listOr(ownerNames(g.rules.ConfirmTeams), 5), breakGlassConfirm, pending.comment.ID, g.p.head)
 	}
 }
 

@@ -66,6 +66,7 @@ func (s Snapshot) normalized() Snapshot {
 		bases[sha] = b
 	}
 	s.Bases = bases
+	s.MergeGroup = s.MergeGroup.normalized()
 	return s
 }
 

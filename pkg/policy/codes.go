@@ -38,6 +38,11 @@ const (
 	CodeNoPullRequest       Code = "no_open_pull_request"
 	CodeUnsupportedSnapshot Code = "unsupported_snapshot_version"
 
+	// Merge groups (errors; the last is a warning).
+	CodeMergeGroupUnproved Code = "merge_group_unproved"
+	CodeMergeGroupMember   Code = "merge_group_member_changed"
+	CodeMergeQueueHidden   Code = "merge_queue_unreadable"
+
 	// Approvals that do not count (warnings, or reasons inside a group).
 	CodeStaleApproval       Code = "stale_approval_ignored"
 	CodeAppIdentityMismatch Code = "app_identity_mismatch"

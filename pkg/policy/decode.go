@@ -179,6 +179,10 @@ func (s *Snapshot) checkStates() error {
 	default:
 		c.add("settings.missing_approval", string(s.Settings.MissingApproval), "failure, action_required or pending")
 	}
+	if g := s.MergeGroup; g != nil {
+		c.fact("merge_group.state", g.State)
+		c.fact("merge_group.queue_state", g.QueueState)
+	}
 	return c.err
 }
 

@@ -38,7 +38,9 @@ func evaluate(s *Snapshot) (Verdict, *wantSet) {
 	e := &evaluation{s: s, wants: &wantSet{}, bases: map[string]*compiledBase{}}
 	v := Verdict{Version: VerdictVersion, Conclusion: ConclusionBlocked, HeadSHA: s.HeadSHA, Repository: s.Repository.FullName}
 	v.Findings = e.checkSnapshot()
+	v.MergeGroup = s.MergeGroup.verdict()
 	if len(v.Findings) == 0 {
+		v.Findings = s.MergeGroup.warnings()
 		e.org = compileOrganization(s.Repository, s.OrganizationPolicy)
 		for _, pull := range sortedPulls(s.Pulls) {
 			pv, unsettled, due := e.evaluatePull(pull)
@@ -91,6 +93,7 @@ func (e *evaluation) checkSnapshot() []Finding {
 		}
 		numbers[s.Pulls[i].Number] = true
 	}
+	out = append(out, s.checkMergeGroup()...)
 	slices.SortFunc(out, compareFindings)
 	return slices.Compact(out)
 }

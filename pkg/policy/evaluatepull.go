@@ -110,7 +110,7 @@ func (e *evaluation) limitLookups(p *pullPlan) {
 	people, _ := p.candidates()
 	approvals := 0
 	for _, c := range people {
-		if c.review == nil || c.review.commitID == e.s.HeadSHA || p.base.rules.ContentStable {
+		if c.review == nil || c.review.commitID == p.head || p.base.rules.ContentStable {
 			approvals++
 		}
 	}
@@ -127,7 +127,7 @@ func (e *evaluation) warnStale(p *pullPlan) {
 		return // each group says whether the approval still counts for it
 	}
 	for i := range p.opinions {
-		if o := &p.opinions[i]; o.state == "APPROVED" && o.commitID != e.s.HeadSHA {
+		if o := &p.opinions[i]; o.state == "APPROVED" && o.commitID != p.head {
 			p.fail(warning(CodeStaleApproval, o.login, "the approval of %s is for an older commit and no longer counts; ask for a new review", o.login))
 		}
 	}

@@ -8,8 +8,11 @@ import (
 // pullPlan is one pull request, validated and compiled: what must be approved
 // (groups) and who approved (opinions).
 type pullPlan struct {
-	pull     *PullRequest
-	base     *compiledBase
+	pull *PullRequest
+	base *compiledBase
+	// head is the commit that is judged for this pull request: the snapshot's,
+	// or its own inside a merge group.
+	head     string
 	findings []Finding
 	paths    []ownedPath
 	// sets are the distinct owner sets, each sorted; ownedPath.set is an index.
@@ -55,7 +58,7 @@ func (p *pullPlan) blocked() bool {
 // plan validates a pull request and works out its groups. It goes on after an
 // error as far as it can, so that the reader sees every reason at once.
 func (e *evaluation) plan(pull *PullRequest) *pullPlan {
-	p := &pullPlan{pull: pull, base: e.base(pull.BaseSHA), setKeys: map[string]int{}, setLines: map[int]int{}}
+	p := &pullPlan{pull: pull, base: e.base(pull.BaseSHA), head: e.s.headOf(pull.Number), setKeys: map[string]int{}, setLines: map[int]int{}}
 	p.findings = append(p.findings, p.base.findings...)
 	e.checkPull(p)
 	if p.base.rules == nil || !p.base.rules.Enabled {
@@ -103,7 +106,7 @@ func (e *evaluation) checkPull(p *pullPlan) {
 		p.fail(failure(CodeMalformedEvidence, "", "the pull request's number, base or file count is missing or malformed"))
 	case pull.Author != nil && (pull.Author.ID <= 0 || pull.Author.Login == ""):
 		p.fail(failure(CodeMalformedEvidence, "", "the pull request's author has no id or login"))
-	case pull.HeadSHA != e.s.HeadSHA:
+	case pull.HeadSHA != p.head:
 		p.fail(failure(CodeContradictory, "", "the pull request's head is not the commit under judgement; it is read again"))
 	}
 }

@@ -160,7 +160,7 @@ func (j *judgement) admissible(c candidate) standing {
 	if s := j.excluded(c); s.answer != yes {
 		return s
 	}
-	if c.review == nil || c.review.commitID == j.e.s.HeadSHA {
+	if c.review == nil || c.review.commitID == j.p.head {
 		return eligible
 	}
 	return j.contentStable(c)
@@ -202,7 +202,7 @@ func (j *judgement) approve(c candidate, via, paths []string) {
 	a := ApprovalVerdict{Login: c.who.Login, Bot: c.bot(), Via: via, Paths: paths, Author: c.review == nil}
 	if c.review != nil {
 		a.ReviewID, a.CommitID = c.review.reviewID, c.review.commitID
-		a.ContentStable = c.review.commitID != j.e.s.HeadSHA
+		a.ContentStable = c.review.commitID != j.p.head
 	}
 	j.v.Approvals = append(j.v.Approvals, a)
 	if len(paths) > 0 {

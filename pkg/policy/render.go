@@ -121,7 +121,9 @@ func summary(v Verdict, in RenderInput) string {
 		doc.blank()
 		doc.line("⚠️ The operator has switched off the built-in protection of workflows, CODEOWNERS and policy files: delegated Apps may approve changes of them.")
 	}
-	if len(v.Pulls) > 1 {
+	if v.MergeGroup != nil {
+		writeMergeGroup(doc, v)
+	} else if len(v.Pulls) > 1 {
 		doc.blank()
 		doc.line(fmt.Sprintf("This commit is the head of %s. The check belongs to the commit, so all of them must be approved:", count(len(v.Pulls), "open pull request")))
 		doc.blank()

@@ -56,6 +56,11 @@ type Snapshot struct {
 	// Pulls are the open pull requests whose head is HeadSHA.
 	Pulls []PullRequest `json:"pulls"`
 
+	// MergeGroup is set where HeadSHA is the head of a merge queue's group:
+	// then Pulls also holds the group's members, each at its own head inside
+	// the group (architecture P13).
+	MergeGroup *MergeGroup `json:"merge_group,omitempty"`
+
 	// Bases holds what was read at each base commit, keyed by base SHA. Pull
 	// requests with the same base share one entry.
 	Bases map[string]Base `json:"bases"`

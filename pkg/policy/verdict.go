@@ -46,6 +46,9 @@ type Verdict struct {
 	// expiry of a break-glass request); nil when time changes nothing.
 	NextDue *time.Time `json:"next_due,omitempty"`
 	HeadSHA string     `json:"head_sha"`
+	// MergeGroup says what the head is the merge group of; nil for the head of
+	// a pull request.
+	MergeGroup *MergeGroupVerdict `json:"merge_group,omitempty"`
 	// Repository is the full name, for the reader.
 	Repository string `json:"repository"`
 	// Codes are all reason codes of the verdict and its pull requests, sorted,

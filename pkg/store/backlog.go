@@ -36,7 +36,10 @@ func (s *Store) ReadEvaluationBacklog(ctx context.Context) ([]LaneBacklog, error
 			count(*) FILTER (WHERE h.evaluation_expires_at IS NOT NULL),
 			count(*) FILTER (WHERE h.evaluation_expires_at IS NULL AND e.available_at > now()),
 			coalesce(extract(epoch FROM now() - min(e.requested_at) FILTER (WHERE NOT e.recheck)), 0)::float8
-		FROM evaluation e JOIN head h USING (installation_id, repository_id, head_sha) GROUP BY e.lane ORDER BY e.lane`)
+		FROM (SELECT installation_id, repository_id, head_sha, lane, available_at, requested_at, recheck FROM evaluation
+			UNION ALL
+			SELECT installation_id, repository_id, head_sha, CASE WHEN recheck THEN 3 ELSE 0 END::smallint, available_at, requested_at, recheck FROM merge_group WHERE waiting
+		) e JOIN head h USING (installation_id, repository_id, head_sha) GROUP BY e.lane ORDER BY e.lane`)
 }
 
 func (s *Store) backlog(ctx context.Context, sql string) ([]LaneBacklog, error) {

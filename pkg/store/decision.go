@@ -23,7 +23,7 @@ func (g *Guard) Fences(ctx context.Context, ev Evaluation, runID int64, baseRefs
 
 func fences(ctx context.Context, q querier, ev Evaluation, runID int64, baseRefs []string, intent DecisionID) error {
 	numbers, generations := ev.rowArrays()
-	var lease, headGeneration, invalidated, run, noIntent, epoch, noAuthority, pulls bool
+	var lease, headGeneration, invalidated, run, noIntent, epoch, noAuthority, pulls, group bool
 	err := q.QueryRow(ctx, `
 		-- name: Fences
 		SELECT coalesce(h.evaluation_token = $4 AND h.evaluation_expires_at >= now(), false),
@@ -36,10 +36,11 @@ func fences(ctx context.Context, q querier, ev Evaluation, runID int64, baseRefs
 				OR (a.repository_id = $2 AND (a.scope = 'repository' OR a.base_ref = ANY ($9::text[]))))),
 			NOT EXISTS (SELECT FROM unnest($10::integer[], $11::bigint[]) AS c(number, generation)
 				LEFT JOIN evaluation e ON e.installation_id = $1 AND e.repository_id = $2 AND e.number = c.number
-				WHERE e.generation IS DISTINCT FROM c.generation OR e.authority_epoch <> $8)
+				WHERE e.generation IS DISTINCT FROM c.generation OR e.authority_epoch <> $8),
+			`+groupFence+`
 		FROM head h WHERE h.installation_id = $1 AND h.repository_id = $2 AND h.head_sha = $3`,
-		append(ev.key(), runID, intent, ev.Epoch, baseRefs, numbers, generations)...).
-		Scan(&lease, &headGeneration, &invalidated, &run, &noIntent, &epoch, &noAuthority, &pulls)
+		append(ev.key(), runID, intent, ev.Epoch, baseRefs, numbers, generations, ev.groupGeneration())...).
+		Scan(&lease, &headGeneration, &invalidated, &run, &noIntent, &epoch, &noAuthority, &pulls, &group)
 	if err != nil {
 		return rowError(err, ErrSuperseded, "read fences of %s", ev.Head)
 	}
@@ -49,8 +50,8 @@ func fences(ctx context.Context, q querier, ev Evaluation, runID int64, baseRefs
 		hook  hook.Fence
 	}{
 		{headGeneration, FenceHeadGeneration, hook.HeadGeneration}, {lease, FenceLease, hook.Lease}, {pulls, FencePullGeneration, hook.PullGeneration},
-		{epoch, FenceEpoch, hook.Epoch}, {noAuthority, FenceAuthorityPending, hook.AuthorityPending}, {invalidated, FenceNotInvalidated, hook.Invalidated},
-		{run, FenceRunBinding, hook.RunBinding}, {noIntent, FenceIntent, hook.Intent},
+		{group, FenceMergeGroup, hook.PullGeneration}, {epoch, FenceEpoch, hook.Epoch}, {noAuthority, FenceAuthorityPending, hook.AuthorityPending},
+		{invalidated, FenceNotInvalidated, hook.Invalidated}, {run, FenceRunBinding, hook.RunBinding}, {noIntent, FenceIntent, hook.Intent},
 	} {
 		if !f.holds && !hook.Removed(f.hook) {
 			return &FenceError{f.fence}

@@ -59,6 +59,7 @@ const (
 	FenceIntent           Fence = "unconfirmed_intent"
 	FenceEpoch            Fence = "authority_epoch"
 	FenceAuthorityPending Fence = "authority_pending"
+	FenceMergeGroup       Fence = "merge_group"
 )
 
 // Postgres error codes this package branches on.

@@ -35,8 +35,21 @@ type Evaluation struct {
 	Epoch Epoch
 	// ClaimedAt is the moment of the claim by the database's clock: a verdict's "now".
 	ClaimedAt time.Time
-	// Rows are ordered as they were drawn: the first is the trigger that the decision names.
+	// Rows are ordered as they were drawn: the first is the trigger that the decision names. Empty where only Group waits.
 	Rows []EvaluationRow
+	// Group is the open merge group whose head this is; nil for every other head (P13).
+	Group *MergeGroup
+}
+
+// Trigger is what the decision names: the first waiting pull request, or the merge group where none waits.
+func (ev Evaluation) Trigger() EvaluationRow {
+	if len(ev.Rows) > 0 {
+		return ev.Rows[0]
+	}
+	if ev.Group != nil {
+		return ev.Group.row()
+	}
+	return EvaluationRow{}
 }
 
 // StaleEpoch reports whether a row was enqueued under an older authority epoch.
@@ -46,7 +59,7 @@ func (ev Evaluation) StaleEpoch() bool {
 			return true
 		}
 	}
-	return false
+	return ev.Group != nil && ev.Group.Epoch != ev.Epoch
 }
 
 // Published reports whether the current head generation already has a confirmed publication.
@@ -88,13 +101,19 @@ func (s *Store) ClaimEvaluation(ctx context.Context, holder string, ttl time.Dur
 	var ev Evaluation
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		ev = Evaluation{}
-		var reclaimed bool
-		err := tx.QueryRow(ctx, claimEvaluationSQL(), holder, seconds(ttl)).Scan(append(ev.dest(), &ev.Token, &ev.Epoch, &ev.ClaimedAt, &reclaimed)...)
+		var reclaimed, grouped bool
+		err := tx.QueryRow(ctx, claimEvaluationSQL(), holder, seconds(ttl)).Scan(append(ev.dest(), &ev.Token, &ev.Epoch, &ev.ClaimedAt, &reclaimed, &grouped)...)
 		if err != nil {
 			return rowError(err, ErrNoWork, "claim evaluation")
 		}
 		if reclaimed {
 			if err := advanceRows(ctx, tx, ev.Head); err != nil {
+				return err
+			}
+		}
+		if grouped {
+			// A pull request was opened on a merge group's head: one check answers for both, so both are judged (P4, P13).
+			if err := claimGroup(ctx, tx, &ev, reclaimed); err != nil {
 				return err
 			}
 		}
@@ -129,7 +148,7 @@ func claimEvaluationSQL() string {
 	FROM candidate c
 	WHERE (h.installation_id, h.repository_id, h.head_sha) = (c.installation_id, c.repository_id, c.head_sha)
 	RETURNING ` + headStateColumns + `, h.evaluation_token,
-		coalesce((SELECT authority_epoch FROM installation i WHERE i.installation_id = h.installation_id), 1), now(), c.reclaimed`
+		coalesce((SELECT authority_epoch FROM installation i WHERE i.installation_id = h.installation_id), 1), now(), c.reclaimed, ` + hasOpenGroup
 }
 
 // advanceRows raises the generation of every row on a head: whoever held an older one is fenced.
@@ -225,6 +244,9 @@ func (s *Store) CompleteEvaluation(ctx context.Context, ev Evaluation, followUps
 				return err
 			}
 		}
+		if err := completeGroup(ctx, tx, ev, followUps); err != nil {
+			return err
+		}
 		tag, err := tx.Exec(ctx, `
 			-- name: CompleteEvaluation
 			WITH done AS (SELECT * FROM unnest($4::integer[], $5::bigint[]) AS d(number, generation)), evaluated AS (
@@ -277,6 +299,9 @@ func (s *Store) DeferEvaluation(ctx context.Context, ev Evaluation, delay time.D
 			ev.key()...).Scan(&ok); err != nil {
 			return err
 		}
+		if err := deferGroup(ctx, tx, ev, delay, cause, spend); err != nil {
+			return err
+		}
 		_, err := tx.Exec(ctx, `
 			-- name: DeferEvaluation
 			UPDATE evaluation e SET available_at = now() + make_interval(secs => $6), last_error = left($7, 1000),
@@ -310,6 +335,9 @@ func (s *Store) RequeueEvaluation(ctx context.Context, ev Evaluation, reason str
 			return err
 		}
 		if err := advanceRows(ctx, tx, ev.Head); err != nil {
+			return err
+		}
+		if err := requeueGroup(ctx, tx, ev, reason); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `

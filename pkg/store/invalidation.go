@@ -73,6 +73,8 @@ type Invalidation struct {
 	RequestedAt time.Time
 	Traceparent string
 	Seen        []SeenPull // every pull request known to be, or to have been last seen, on this head
+	// Group is the merge group whose head this is, nil for every other head (P13).
+	Group *MergeGroup
 }
 
 // ClaimInvalidation leases the next head whose newest generation is not yet invalidated (RG-180, RG-182). One conditional
@@ -93,14 +95,22 @@ func (s *Store) ClaimInvalidation(ctx context.Context, holder string, ttl time.D
 			invalidation_expires_at = now() + make_interval(secs => $2)
 		FROM candidate c
 		WHERE (h.installation_id, h.repository_id, h.head_sha) = (c.installation_id, c.repository_id, c.head_sha)
-		RETURNING ` + headStateColumns + `, h.invalidation_token, h.lane, h.invalidation_attempts, h.requested_at, h.traceparent`
+		RETURNING ` + headStateColumns + `, h.invalidation_token, h.lane, h.invalidation_attempts, h.requested_at, h.traceparent,
+			EXISTS (SELECT FROM merge_group g WHERE (g.installation_id, g.repository_id, g.head_sha) = (h.installation_id, h.repository_id, h.head_sha))`
 	var inv Invalidation
+	var grouped bool
 	err := s.queryOne(ctx, q, []any{holder, seconds(ttl)},
-		append(inv.dest(), &inv.Token, &inv.Lane, &inv.Attempts, &inv.RequestedAt, &inv.Traceparent)...)
+		append(inv.dest(), &inv.Token, &inv.Lane, &inv.Attempts, &inv.RequestedAt, &inv.Traceparent, &grouped)...)
 	if err != nil {
 		return inv, rowError(err, ErrNoWork, "claim invalidation")
 	}
-	inv.Seen, err = s.SeenPulls(ctx, inv.Head)
+	if inv.Seen, err = s.SeenPulls(ctx, inv.Head); err != nil || !grouped {
+		return inv, err
+	}
+	group, err := s.GetMergeGroup(ctx, inv.Head)
+	if err == nil {
+		inv.Group = &group
+	}
 	return inv, err
 }
 
@@ -189,6 +199,9 @@ func (s *Store) CompleteInvalidation(ctx context.Context, inv Invalidation, cand
 			UPDATE evaluation SET available_at = least(available_at, now())
 			WHERE installation_id = $1 AND repository_id = $2 AND head_sha = $3 AND NOT recheck`, inv.key()[:3]...)
 		due = int(tag.RowsAffected())
+		if inv.Group != nil && inv.Group.State == GroupOpen {
+			due++
+		}
 		return err
 	})
 	return due, s.invalidationError(ctx, inv, err, "complete")

@@ -30,7 +30,11 @@ var invariants = []invariant{
 		WHERE d.head_sha <> '' AND (h.generation IS NULL OR d.head_generation > h.generation OR d.head_generation < 1)`},
 	{"RG-100 a direct delivery left its pull request", `
 		SELECT format('delivery %s: no pull %s/%s#%s', d.delivery_id, d.installation_id, d.repository_id, d.number)
-		FROM delivery d LEFT JOIN pull p USING (installation_id, repository_id, number) WHERE d.number > 0 AND p.number IS NULL`},
+		FROM delivery d LEFT JOIN pull p USING (installation_id, repository_id, number) WHERE d.number > 0 AND p.number IS NULL
+		UNION ALL
+		SELECT format('delivery %s: no merge group %s/%s/%s', d.delivery_id, d.installation_id, d.repository_id, d.head_sha)
+		FROM delivery d LEFT JOIN merge_group g USING (installation_id, repository_id, head_sha)
+		WHERE d.event = 'merge_group' AND d.head_sha <> '' AND g.head_sha IS NULL AND d.received_at > now() - interval '1 day'`},
 	{"RG-215 RG-216 base refs are bounded and never beside a repository-wide row", `
 		SELECT format('authority %s/%s: %s base refs, repository-wide %s', installation_id, repository_id, count(*) FILTER (WHERE scope = 'base'), bool_or(scope = 'repository'))
 		FROM authority WHERE repository_id > 0 GROUP BY installation_id, repository_id
@@ -56,6 +60,23 @@ var invariants = []invariant{
 		SELECT format('decision %s', decision_id) FROM (
 			SELECT decision_id, head_generation, lag(head_generation) OVER (PARTITION BY installation_id, repository_id, head_sha ORDER BY sequence) AS before
 			FROM decision) AS d WHERE before > head_generation`},
+	{"P13 a member's change raised its groups: no group was decided before its member's newest generation was revoked", `
+		SELECT format('group %s/%s/%s: member #%s changed after decision %s', g.installation_id, g.repository_id, g.head_sha, m.number, d.decision_id)
+		FROM merge_group g JOIN head h USING (installation_id, repository_id, head_sha)
+			JOIN decision d ON d.decision_id = h.published_decision_id AND h.published_generation = h.generation AND h.generation = h.invalidated_generation
+			JOIN merge_group_member m ON (m.installation_id, m.repository_id, m.group_sha) = (g.installation_id, g.repository_id, g.head_sha)
+			JOIN head mh ON (mh.installation_id, mh.repository_id, mh.head_sha) = (m.installation_id, m.repository_id, m.head_sha)
+		WHERE g.state = 'open' AND d.conclusion = 'success' AND mh.invalidated_generation = mh.generation - 1 AND mh.requested_at > d.settled_at AND mh.invalidated_generation > 0`},
+	{"P13 a published success of a group has members, and a group that ended waits for nothing", `
+		SELECT format('group %s/%s/%s', g.installation_id, g.repository_id, g.head_sha) FROM merge_group g
+		JOIN head h USING (installation_id, repository_id, head_sha)
+		LEFT JOIN decision d ON d.decision_id = h.published_decision_id
+		WHERE (g.state = 'ended' AND g.waiting)
+			OR (g.state = 'open' AND d.conclusion = 'success' AND h.published_generation = h.generation AND NOT EXISTS (SELECT FROM merge_group_member m
+				WHERE (m.installation_id, m.repository_id, m.group_sha) = (g.installation_id, g.repository_id, g.head_sha)))`},
+	{"I5 a group carries no epoch from the future", `
+		SELECT format('group %s/%s/%s epoch %s of %s', g.installation_id, g.repository_id, g.head_sha, g.authority_epoch, i.authority_epoch)
+		FROM merge_group g LEFT JOIN installation i USING (installation_id) WHERE g.authority_epoch > coalesce(i.authority_epoch, 1)`},
 	{"a settled decision says when", `
 		SELECT format('decision %s', decision_id) FROM decision WHERE (outcome = 'intended') <> (settled_at IS NULL)`},
 }

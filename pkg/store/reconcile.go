@@ -87,9 +87,12 @@ func (s *Store) PruneDeliveries(ctx context.Context, age time.Duration, limit in
 
 // PruneHeads removes heads untouched for age whose newest generation is invalidated, that no evaluation and no open pull
 // request refers to and nobody holds (RG-406). A pruned head that returns starts at generation 1 with no run bound, and finds
-// its run on GitHub again. A head that was ever decided stays as long as its decisions: they name its generations, which must
+// its run on GitHub again. Merge groups that ended as long ago go before their heads. A head that was ever decided stays as long as its decisions: they name its generations, which must
 // not be counted a second time (RG-114). May run twice.
 func (s *Store) PruneHeads(ctx context.Context, age time.Duration, limit int) (int, error) {
+	if _, err := s.PruneMergeGroups(ctx, age, limit); err != nil {
+		return 0, err
+	}
 	return s.prune(ctx, `
 		-- name: PruneHeads
 		WITH old AS (
@@ -98,6 +101,7 @@ func (s *Store) PruneHeads(ctx context.Context, age time.Duration, limit int) (i
 				AND h.invalidation_expires_at IS NULL AND h.evaluation_expires_at IS NULL AND h.intent_decision_id IS NULL
 				AND NOT EXISTS (SELECT FROM evaluation e WHERE (e.installation_id, e.repository_id, e.head_sha) = (h.installation_id, h.repository_id, h.head_sha))
 				AND NOT EXISTS (SELECT FROM pull p WHERE (p.installation_id, p.repository_id, p.head_sha) = (h.installation_id, h.repository_id, h.head_sha) AND p.state = 'open')
+				AND NOT EXISTS (SELECT FROM merge_group g WHERE (g.installation_id, g.repository_id, g.head_sha) = (h.installation_id, h.repository_id, h.head_sha))
 				AND NOT EXISTS (SELECT FROM delivery d WHERE (d.installation_id, d.repository_id, d.head_sha) = (h.installation_id, h.repository_id, h.head_sha))
 				AND NOT EXISTS (SELECT FROM decision d WHERE (d.installation_id, d.repository_id, d.head_sha) = (h.installation_id, h.repository_id, h.head_sha))
 			ORDER BY h.updated_at, h.installation_id, h.repository_id, h.head_sha LIMIT $2 FOR UPDATE SKIP LOCKED),

@@ -52,7 +52,7 @@ func (w *Worker) evaluate(ctx context.Context, ev store.Evaluation) (outcome, er
 	if w.policyRepository(repo) {
 		return w.complete(ctx, ev, outcome{did: didNothing}, nil) // RG-278
 	}
-	if ev.Publication == store.PublicationIntended {
+	if ev.Publication == store.PublicationIntended && ev.Group == nil {
 		// The invalidator keeps what a merged pull request has (D13), an unconfirmed intent too: asking it again would never end.
 		if merged, err := allMerged(ctx, gh, repo, ev); err != nil {
 			return outcome{did: didNotReach}, err
@@ -66,6 +66,13 @@ func (w *Worker) evaluate(ctx context.Context, ev store.Evaluation) (outcome, er
 	if ev.Published() && !anyRecheck(ev) {
 		return w.complete(ctx, ev, outcome{did: didNothing}, nil) // a crash came between confirmation and completion
 	}
+	group, err := w.resolveGroup(ctx, gh, repo, &ev)
+	if err != nil {
+		return outcome{did: didNotReach}, err
+	}
+	if group.over && len(ev.Rows) == 0 {
+		return w.complete(ctx, ev, outcome{did: didNothing}, nil)
+	}
 	if !ev.RunProved() && !ev.Published() {
 		if managed, err := w.firstRun(ctx, gh, repo, &ev); err != nil || !managed {
 			return w.unmanaged(ctx, ev, err)
@@ -74,14 +81,17 @@ func (w *Worker) evaluate(ctx context.Context, ev store.Evaluation) (outcome, er
 	if pending, err := w.Store.AuthorityPending(ctx, ev.Head, nil); err != nil || pending {
 		return outcome{did: didNotReach}, cmp.Or(err, errAuthorityPending) // nothing could be published: do not collect (RG-225)
 	}
-	evidence, err := w.snapshot(ctx, gh, repo, ev)
+	if err := w.recordMembers(ctx, ev, group); err != nil {
+		return outcome{did: didNotReach}, err
+	}
+	evidence, err := w.snapshot(ctx, gh, repo, ev, group)
 	if err != nil {
 		return outcome{did: didNotReach}, err
 	}
 	if len(evidence.moved) > 0 {
 		return w.advance(ctx, ev, evidence.moved)
 	}
-	if len(evidence.snapshot.Pulls) == 0 {
+	if len(evidence.snapshot.Pulls) == 0 && ev.Group == nil {
 		if ev.Published() && len(evidence.closed) > 0 {
 			return w.advance(ctx, ev, evidence.closed) // a close nobody told us of: the invalidator revokes or keeps (P7)
 		}
@@ -95,10 +105,10 @@ func (w *Worker) evaluate(ctx context.Context, ev store.Evaluation) (outcome, er
 }
 
 // snapshot is collect as one span of the trace.
-func (w *Worker) snapshot(ctx context.Context, gh GitHub, repo ghclient.Repo, ev store.Evaluation) (evidence, error) {
+func (w *Worker) snapshot(ctx context.Context, gh GitHub, repo ghclient.Repo, ev store.Evaluation, group groupView) (evidence, error) {
 	ctx, span := w.Tracer.Start(ctx, "snapshot")
 	defer span.End()
-	return w.collect(ctx, gh, repo, ev)
+	return w.collect(ctx, gh, repo, ev, group)
 }
 
 // policyRepository reports whether the repository holds the organization's policy; nothing in it is gated (RG-278). Work for
@@ -149,7 +159,7 @@ func anyRecheck(ev store.Evaluation) bool {
 			return true
 		}
 	}
-	return false
+	return ev.Group != nil && ev.Group.Recheck
 }
 
 // firstRun makes sure that a proved unfinished run exists before any mutable evidence is read (RG-240), where the invalidator
@@ -186,7 +196,7 @@ func (w *Worker) firstRun(ctx context.Context, gh GitHub, repo ghclient.Repo, ev
 	return true, nil
 }
 
-// openBases are the base refs of the queued pull requests that are open on this head now.
+// openBases are the base refs of the queued pull requests that are open on this head now, and of the merge group.
 func openBases(ctx context.Context, gh GitHub, repo ghclient.Repo, ev store.Evaluation) ([]string, error) {
 	var bases []string
 	for _, row := range ev.Rows {
@@ -197,6 +207,9 @@ func openBases(ctx context.Context, gh GitHub, repo ghclient.Repo, ev store.Eval
 		if pull.State == "open" && pull.HeadSHA == string(ev.Head.SHA) {
 			bases = append(bases, pull.BaseRef)
 		}
+	}
+	if ev.Group != nil {
+		bases = append(bases, ev.Group.BaseRef)
 	}
 	slices.Sort(bases)
 	return slices.Compact(bases), nil
@@ -274,7 +287,11 @@ func (w *Worker) complete(ctx context.Context, ev store.Evaluation, out outcome,
 
 // publish decides and writes. The final read happens inside the guard; what it finds changed is discarded and queued anew (RG-267).
 func (w *Worker) publish(ctx context.Context, gh GitHub, repo ghclient.Repo, ev store.Evaluation, e evidence, verdict policy.Verdict) (outcome, error) {
-	output := policy.Render(verdict, policy.RenderInput{MissingApproval: policy.Look(w.Config.MissingApproval), Insecure: w.Config.AllowInsecureChanges})
+	look := policy.Look(w.Config.MissingApproval)
+	if ev.Group != nil {
+		look = policy.LookFailure // whatever else a missing approval looks like, a queue that waits for it stands still
+	}
+	output := policy.Render(verdict, policy.RenderInput{MissingApproval: look, Insecure: w.Config.AllowInsecureChanges})
 	reset := policy.RenderInProgress(policy.InProgressUncertain)
 	conclusion := output.Conclusion
 	if conclusion == "" {
@@ -288,6 +305,8 @@ func (w *Worker) publish(ctx context.Context, gh GitHub, repo ghclient.Repo, ev 
 	})
 	var changed *changedError
 	switch {
+	case errors.As(err, &changed) && ev.Group != nil:
+		return outcome{did: didRequeue}, w.requeue(ctx, ev, "merge_group.changed")
 	case errors.As(err, &changed):
 		return w.advance(ctx, ev, changed.facts)
 	case err != nil:
@@ -314,9 +333,13 @@ func (w *Worker) requeueUncertain(ctx context.Context, ev store.Evaluation, caus
 }
 
 func decisionOf(ev store.Evaluation, e evidence, verdict policy.Verdict, output policy.CheckOutput, conclusion string) store.Decision {
-	row := ev.Rows[0]
+	row := ev.Trigger()
+	number := row.Number
+	if ev.Group != nil && number == 0 {
+		number = ghclient.MergeQueuePull(ev.Group.HeadRef) // the one that the group is named after, for the reader
+	}
 	return store.Decision{
-		Number: row.Number, FullName: ev.FullName, Generation: row.Generation, DeliveryID: row.DeliveryID, Reason: row.Reason,
+		Number: number, FullName: ev.FullName, Generation: row.Generation, DeliveryID: row.DeliveryID, Reason: row.Reason,
 		EvidenceDigest: policy.Digest(e.snapshot), Evidence: string(e.snapshot.MarshalCanonical()), Verdict: string(verdict.MarshalCanonical()),
 		Conclusion: conclusion, Title: output.Title, Summary: output.Summary, Explanation: output.Text,
 		Traceparent: row.Traceparent, RequestedAt: row.RequestedAt,
@@ -325,7 +348,7 @@ func decisionOf(ev store.Evaluation, e evidence, verdict policy.Verdict, output 
 
 // followUps keep a row for a later look: after a success one cheap recheck (P5), and the moment at which time alone changes the verdict.
 func (w *Worker) followUps(ev store.Evaluation, e evidence, verdict policy.Verdict) []store.FollowUp {
-	f := store.FollowUp{Number: ev.Rows[0].Number}
+	f := store.FollowUp{Number: ev.Trigger().Number}
 	if verdict.Conclusion.Approved() && w.Config.RecheckAfter > 0 && !hook.Removed(hook.Recheck) {
 		f.After, f.Reason = w.Config.RecheckAfter, "recheck.success"
 	}
@@ -346,7 +369,7 @@ func (w *Worker) followUps(ev store.Evaluation, e evidence, verdict policy.Verdi
 
 func (w *Worker) detailsURL(repo ghclient.Repo, ev store.Evaluation, e evidence) string {
 	if w.Config.DetailsURL != "" {
-		return fmt.Sprintf("%s/pull/%s/%d", w.Config.DetailsURL, repo.FullName(), ev.Rows[0].Number)
+		return fmt.Sprintf("%s/pull/%s/%d", w.Config.DetailsURL, repo.FullName(), ev.Trigger().Number)
 	}
 	return e.htmlURL
 }

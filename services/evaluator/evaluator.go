@@ -49,11 +49,13 @@ type Facts interface {
 	User(ctx context.Context, login string) (ghclient.Actor, error)
 }
 
-// Optional are the reads that only opt-in policies need.
+// Optional are the reads that only opt-in policies and merge groups need.
 type Optional interface {
 	Comments(ctx context.Context, repo ghclient.Repo, number int) ([]ghclient.Comment, error)
 	LastPush(ctx context.Context, pull ghclient.Pull) (ghclient.Push, error)
 	BaseChange(ctx context.Context, repo ghclient.Repo, number int) (at time.Time, changed bool, err error)
+	Compare(ctx context.Context, repo ghclient.Repo, base, head string) (ghclient.Comparison, error)
+	MergeQueue(ctx context.Context, repo ghclient.Repo, base, groupRef string) (ghclient.MergeQueue, error)
 	ChangedContent(ctx context.Context, repo ghclient.Repo, base, head string) ([]ghclient.ContentChange, error)
 }
 
@@ -136,18 +138,22 @@ func (w *Worker) Loop(rt *daemon.Runtime) nudge.Work {
 
 // Step claims one head with its waiting evaluations and works it. did is false when nothing was due.
 func (w *Worker) Step(ctx context.Context, via nudge.Via) (did bool, err error) {
-	ev, err := w.Store.ClaimEvaluation(ctx, w.Replica, w.Config.Worker.Lease)
+	// Merge groups first: they are few, and everybody behind them in the queue waits.
+	ev, err := w.Store.ClaimMergeGroup(ctx, w.Replica, w.Config.Worker.Lease)
+	if errors.Is(err, store.ErrNoWork) {
+		ev, err = w.Store.ClaimEvaluation(ctx, w.Replica, w.Config.Worker.Lease)
+	}
 	if errors.Is(err, store.ErrNoWork) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	if len(ev.Rows) == 0 { // taken away between the claim's two statements; the lease is all there is
+	if len(ev.Rows) == 0 && ev.Group == nil { // taken away between the claim's two statements; the lease is all there is
 		_, err := w.Store.CompleteEvaluation(ctx, ev, nil)
 		return true, ignoreLost(err)
 	}
-	ctx, span := w.Tracer.Start(daemon.WithTraceparent(ctx, ev.Rows[0].Traceparent), "evaluate")
+	ctx, span := w.Tracer.Start(daemon.WithTraceparent(ctx, ev.Trigger().Traceparent), "evaluate")
 	defer span.End()
 	w.metrics.claimed(ev)
 	started := time.Now()
@@ -159,7 +165,7 @@ func (w *Worker) Step(ctx context.Context, via nudge.Via) (did bool, err error) 
 // evaluateHeld keeps the lease while it evaluates, and no longer: a panic must not leave a renewal behind, or nobody could
 // ever claim the head again.
 func (w *Worker) evaluateHeld(ctx context.Context, ev store.Evaluation) (outcome, error) {
-	ctx = ghclient.WithLane(ctx, budgetLane(ev.Rows[0].Lane))
+	ctx = ghclient.WithLane(ctx, budgetLane(ev.Trigger().Lane))
 	held, stop := store.KeepLease(ctx, w.Config.Worker.Lease, func(ctx context.Context) error {
 		return w.Store.RenewEvaluation(ctx, ev, w.Config.Worker.Lease)
 	})
@@ -192,7 +198,7 @@ func (w *Worker) settle(ctx context.Context, ev store.Evaluation, out outcome, v
 		}
 	}
 	w.observe(ctx, ev, out, d.Result, err)
-	row := ev.Rows[0]
+	row := ev.Trigger()
 	attrs := []any{
 		"repo", ev.FullName, "pr", row.Number, "head_sha", string(ev.Head.SHA), "generation", int64(ev.Generation), "epoch", int64(ev.Epoch),
 		"lease_token", int64(ev.Token), "delivery_id", string(row.DeliveryID), "reason", row.Reason, "attempt", row.Attempts, "rows", len(ev.Rows),
@@ -218,11 +224,13 @@ func (w *Worker) disposition(ev store.Evaluation, err error) retry.Disposition {
 	case errors.Is(err, errAuthorityPending),
 		errors.As(err, &fence) && (fence.Fence == store.FenceAuthorityPending || fence.Fence == store.FenceEpoch):
 		return retry.Disposition{Result: retry.Deferred, After: max(hook.Pace(5*time.Second), 10*poll)}
+	case errors.Is(err, errMembersPending):
+		return retry.Disposition{Result: retry.Deferred, After: max(hook.Pace(500*time.Millisecond), poll)}
 	case errors.Is(err, errLagging):
-		waited := ev.ClaimedAt.Sub(ev.Rows[0].RequestedAt) / 4
+		waited := ev.ClaimedAt.Sub(ev.Trigger().RequestedAt) / 4
 		return retry.Disposition{Result: retry.Deferred, After: max(hook.Pace(time.Second), 2*poll, min(waited, w.Config.Worker.RetryMax))}
 	}
-	row := ev.Rows[0]
+	row := ev.Trigger()
 	d := retry.Of(err, row.Attempts, w.Config.Worker.RetryMax)
 	if d.Result == retry.Parked {
 		d.After = retry.Aging(ev.ClaimedAt.Sub(row.RequestedAt), row.Attempts, w.Config.Worker.RetryMax)

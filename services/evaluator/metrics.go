@@ -64,7 +64,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 
 // claimed records how long the first of the claimed rows waited, and how often it was tried.
 func (m *metrics) claimed(ev store.Evaluation) {
-	row := ev.Rows[0]
+	row := ev.Trigger()
 	if !row.Recheck {
 		m.wait.WithLabelValues(row.Lane.String()).Observe(max(0, ev.ClaimedAt.Sub(row.RequestedAt).Seconds()))
 	}
@@ -82,6 +82,6 @@ func (w *Worker) observe(ctx context.Context, ev store.Evaluation, out outcome, 
 	}
 	if err == nil && out.did == didPublish {
 		w.metrics.publications.WithLabelValues(out.conclusion).Inc()
-		daemon.ObserveTraced(ctx, w.metrics.lag.WithLabelValues(ev.Rows[0].Lane.String()), time.Since(ev.Rows[0].RequestedAt).Seconds())
+		daemon.ObserveTraced(ctx, w.metrics.lag.WithLabelValues(ev.Trigger().Lane.String()), time.Since(ev.Trigger().RequestedAt).Seconds())
 	}
 }

@@ -21,7 +21,7 @@ func (w *Worker) recheck(ctx context.Context, ev store.Evaluation, e evidence, v
 		var later []store.FollowUp
 		if verdict.NextDue != nil {
 			later = []store.FollowUp{{
-				Number: ev.Rows[0].Number, After: max(verdict.NextDue.Sub(e.snapshot.Now), 0) + time.Second, Reason: "verdict.expires",
+				Number: ev.Trigger().Number, After: max(verdict.NextDue.Sub(e.snapshot.Now), 0) + time.Second, Reason: "verdict.expires",
 			}}
 		}
 		if e.refusal != nil {

@@ -42,9 +42,9 @@ func (e evidence) baseRefs() []string {
 // maxPolicyBytes bounds a policy file (RG-357).
 const maxPolicyBytes = 1_000_000
 
-// collect reads everything a verdict about the head rests on: the pull requests on it, each with its own base and policy,
-// and then the facts that pkg/policy asks for, until it asks for nothing more.
-func (w *Worker) collect(ctx context.Context, gh GitHub, repo ghclient.Repo, ev store.Evaluation) (evidence, error) {
+// collect reads everything a verdict about the head rests on: the pull requests on it, and those inside the merge group whose head
+// it is, each with its own base and policy, and then the facts that pkg/policy asks for, until it asks for nothing more.
+func (w *Worker) collect(ctx context.Context, gh GitHub, repo ghclient.Repo, ev store.Evaluation, group groupView) (evidence, error) {
 	seen, err := w.Store.SeenPulls(ctx, ev.Head)
 	if err != nil {
 		return evidence{}, err
@@ -60,6 +60,9 @@ func (w *Worker) collect(ctx context.Context, gh GitHub, repo ghclient.Repo, ev 
 		Users: map[string]policy.UserFact{}, Apps: map[string]policy.AppFact{},
 	}
 	if err := c.readPulls(ctx, seen); err != nil {
+		return evidence{}, err
+	}
+	if err := c.readMembers(ctx, group); err != nil {
 		return evidence{}, err
 	}
 	if len(c.moved) > 0 || len(c.snapshot.Pulls) == 0 {
@@ -257,7 +260,7 @@ func (c *collector) keep(e ghclient.Evidence) {
 		c.snapshot.Repository.OwnerType = e.Repository.OwnerType
 	}
 	c.rulesRef[e.Pull.Number] = e.RulesRef
-	if c.htmlURL == "" || e.Pull.Number == c.ev.Rows[0].Number {
+	if c.htmlURL == "" || e.Pull.Number == c.ev.Trigger().Number {
 		c.htmlURL = e.Pull.HTMLURL
 	}
 }

@@ -44,7 +44,7 @@ func (c *collector) unreadable(err error, subject string) (u policy.Unreadable, 
 		u.Code = policy.CodeEvidenceLimit
 	case errors.Is(err, ghclient.ErrInvalid):
 		u.Code = policy.CodeEvidenceRefused
-	case errors.Is(err, ghclient.ErrMalformed) && c.ev.Rows[0].Attempts >= stubborn:
+	case errors.Is(err, ghclient.ErrMalformed) && c.ev.Trigger().Attempts >= stubborn:
 		u.Code = policy.CodeMalformedEvidence
 	default:
 		return policy.Unreadable{}, false
@@ -104,7 +104,7 @@ func (c *collector) holdUnread(ctx context.Context, number int, cause error) err
 // lookAgain is the follow-up of a verdict about unreadable evidence: waiting does not mend it, but nothing tells us when
 // somebody has.
 func (w *Worker) lookAgain(ev store.Evaluation) store.FollowUp {
-	row := ev.Rows[0]
+	row := ev.Trigger()
 	after := max(firstLook, retry.Aging(ev.ClaimedAt.Sub(row.RequestedAt), 0, w.Config.Worker.RetryMax))
 	return store.FollowUp{Number: row.Number, After: after, Reason: "recheck.unreadable"}
 }

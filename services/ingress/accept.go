@@ -19,6 +19,8 @@ func (s *Server) accept(ctx context.Context, d *delivery) error {
 	defer cancel()
 	var err error
 	switch {
+	case d.work.Group != nil:
+		d.accepted, err = s.store.AcceptMergeGroup(ctx, envelope, *d.work.Group)
 	case d.work.Direct == nil:
 		d.accepted, err = s.acceptAuthority(ctx, envelope, *d.work.Authority)
 	case d.work.Direct.Head == "":
@@ -78,6 +80,12 @@ func wakes(d *delivery) []nudge.Wake {
 		return []nudge.Wake{{
 			Subject: nudge.Invalidate, InstallationID: int64(w.Installation), RepositoryID: int64(w.Repository),
 			PullNumber: w.Number, HeadSHA: string(w.Head), AtLeastGeneration: int64(d.accepted.HeadGeneration),
+		}}
+	}
+	if w := d.work.Group; w != nil {
+		return []nudge.Wake{{
+			Subject: nudge.Invalidate, InstallationID: int64(w.Installation), RepositoryID: int64(w.Repository),
+			HeadSHA: string(w.Head), AtLeastGeneration: int64(d.accepted.HeadGeneration),
 		}}
 	}
 	w := d.work.Authority

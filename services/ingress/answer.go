@@ -21,7 +21,6 @@ const (
 	resultAccepted     result = "accepted"
 	resultDuplicate    result = "duplicate"
 	resultIgnored      result = "ignored"
-	resultNotBuilt     result = "not_built"
 	resultLimited      result = "limited"
 	resultNoRoute      result = "no_route"
 	resultUnconfigured result = "unconfigured"
@@ -101,8 +100,6 @@ func acknowledge(d *delivery) answer {
 	}{Accepted: true}
 	done := answer{status: http.StatusAccepted, result: resultAccepted}
 	switch {
-	case d.work.Why == WhyNotBuilt:
-		done.result = resultNotBuilt
 	case d.work.Why != "":
 		done.result = resultIgnored
 	case d.accepted.New:
@@ -160,6 +157,12 @@ func rowAttrs(d *delivery) []slog.Attr {
 			slog.Int64("installation", int64(w.Installation)), slog.String(daemon.KeyRepo, w.FullName), slog.Int(daemon.KeyPR, w.Number),
 			slog.String(daemon.KeyHeadSHA, string(w.Head)), slog.Int64(daemon.KeyGeneration, int64(d.accepted.HeadGeneration)),
 			slog.String("fast_path", d.fastPath), slog.Bool("woken", d.woken),
+		}
+	}
+	if w := d.work.Group; w != nil {
+		return []slog.Attr{
+			slog.Int64("installation", int64(w.Installation)), slog.String(daemon.KeyRepo, w.FullName), slog.String(daemon.KeyHeadSHA, string(w.Head)),
+			slog.Int64(daemon.KeyGeneration, int64(d.accepted.HeadGeneration)), slog.Bool("woken", d.woken),
 		}
 	}
 	w := d.work.Authority

@@ -13,9 +13,9 @@ type Why string
 // The reasons for which a delivery is acknowledged and not retained.
 const (
 	WhyUnmapped    Why = "event or action creates no work"
-	WhyNotBuilt    Why = "merge groups are not evaluated yet"
 	WhyClosed      Why = "pull request is closed"
 	WhyOrgPolicy   Why = "pull requests of the organization's policy repository are not gated"
+	WhyOrgGroup    Why = "merge groups of the organization's policy repository are not gated"
 	WhyPullCount   Why = "check run belongs to no single pull request"
 	WhyOtherAction Why = "requested action is not ours"
 	WhyOtherBranch Why = "branch decides nothing"
@@ -28,11 +28,12 @@ const (
 // actionReEvaluate is the identifier of the button on a completed check (RG-054, RG-300).
 const actionReEvaluate = "re-evaluate"
 
-// Work is what one event asks for: Direct for one pull request, or Authority for a change of who may approve or what is asked.
-// Where both are nil, Why says why the event is acknowledged without being retained.
+// Work is what one event asks for: Direct for one pull request, Group for a merge group, or Authority for a change of who may approve
+// or what is asked. Where all are nil, Why says why the event is acknowledged without being retained.
 type Work struct {
 	Direct    *store.DirectWork
 	Authority *store.AuthorityWork
+	Group     *store.GroupWork
 	Why       Why
 }
 
@@ -43,8 +44,6 @@ func none(why Why) Work { return Work{Why: why} }
 // whether anything would have come of it: a field that was not well formed is empty, and never turns work into none.
 func Classify(e ghclient.Event) Work {
 	switch {
-	case e.Name == "merge_group":
-		return none(WhyNotBuilt) // D6
 	case !e.Mapped:
 		return none(WhyUnmapped)
 	}
@@ -53,6 +52,8 @@ func Classify(e ghclient.Event) Work {
 		return pullWork(e)
 	case "check_run":
 		return checkRunWork(e)
+	case "merge_group":
+		return groupWork(e) // D6
 	case "issue_comment":
 		return commentWork(e)
 	case "push":
@@ -115,6 +116,42 @@ func checkRunWork(e ghclient.Event) Work {
 	// The payload does not say; a pull request already seen keeps what was seen of it, because this carries no time (P5).
 	w.State = "open"
 	return Work{Direct: w}
+}
+
+// groupWork is D6: a merge group that asks for checks is evaluated, and one that is destroyed is over. A group in the organization's
+// policy repository is not gated, like its pull requests (RG-055).
+func groupWork(e ghclient.Event) Work {
+	if e.OrgPolicy {
+		return none(WhyOrgGroup)
+	}
+	g := e.MergeGroup
+	if g == nil {
+		return Work{Group: &store.GroupWork{}} // refused for its fields, never ignored for them
+	}
+	return Work{Group: &store.GroupWork{
+		Installation: store.InstallationID(e.Installation),
+		AccountLogin: e.AccountLogin,
+		Repository:   store.RepositoryID(e.Repository.ID),
+		FullName:     e.Repository.FullName,
+		Head:         store.SHA(g.HeadSHA),
+		HeadRef:      g.HeadRef,
+		BaseRef:      strings.TrimPrefix(g.BaseRef, "refs/heads/"),
+		BaseSHA:      store.SHA(g.BaseSHA),
+		Ended:        e.Action == "destroyed",
+		EndedReason:  endedReason(e),
+		Reason:       reason(e),
+	}}
+}
+
+// endedReason is why a group was destroyed, in GitHub's words as far as they are known here.
+func endedReason(e ghclient.Event) string {
+	switch why := e.MergeGroup.Reason; {
+	case e.Action != "destroyed":
+		return ""
+	case why == "merged", why == "invalidated", why == "dequeued":
+		return why
+	}
+	return "unknown"
 }
 
 // commentWork is break-glass: a comment of the fixed form, an edit of one or its deletion. The payload names no head; the pull

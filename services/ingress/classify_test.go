@@ -333,12 +333,6 @@ func TestClassifyRemovedRepositories(t *testing.T) {
 
 func TestClassifyWhatIsNotMapped(t *testing.T) {
 	t.Parallel()
-	t.Run("merge groups are acknowledged and say that they are not built", func(t *testing.T) {
-		t.Parallel()
-		p := base("checks_requested", target())
-		p["merge_group"] = obj{"head_sha": headA, "head_ref": "refs/heads/gh-readonly-queue/main/pr-7", "base_sha": headB, "base_ref": "refs/heads/main"}
-		compare(t, classify(t, "merge_group", p), Work{Why: WhyNotBuilt})
-	})
 	t.Run("other events create no work", func(t *testing.T) {
 		t.Parallel()
 		for _, event := range []string{"ping", "issues", "issue_comment", "star", "deployment", "pull_request_review_comment", "Pull_Request", "x"} {

@@ -35,7 +35,5 @@
 //     only while that generation still waits (RG-143);
 //   - after the fast path, before the answer: GitHub shows a failed delivery; a redelivery is answered as a duplicate.
 //
-// # What is not built yet
-//
-// merge_group is acknowledged without work and counted as not_built (D6); of comments, only break-glass commands create work.
+// Of comments, only break-glass commands create work. A merge group's webhook has no fast path: nothing of it was decided before.
 package ingress

@@ -120,6 +120,10 @@ func storable(e ghclient.Event) error {
 	if e.Review != nil {
 		texts = append(texts, struct{ field, text string }{"review.state", e.Review.State})
 	}
+	if e.MergeGroup != nil {
+		texts = append(texts, struct{ field, text string }{"merge_group.head_ref", e.MergeGroup.HeadRef},
+			struct{ field, text string }{"merge_group.base_ref", e.MergeGroup.BaseRef})
+	}
 	if e.Push != nil {
 		texts = append(texts, struct{ field, text string }{"ref", e.Push.Ref})
 	}

@@ -30,6 +30,7 @@ const answerWithin = 9 * time.Second
 // Store is where deliveries become rows. *store.Store is one.
 type Store interface {
 	AcceptBatch(ctx context.Context, b *store.DirectBatch) ([]store.DirectOutcome, error)
+	AcceptMergeGroup(ctx context.Context, d store.Delivery, w store.GroupWork) (store.Acceptance, error)
 	AcceptKnownPull(ctx context.Context, d store.Delivery, w store.DirectWork) (a store.Acceptance, known bool, err error)
 	AcceptAuthority(ctx context.Context, d store.Delivery, w store.AuthorityWork, guardWait time.Duration) (store.Acceptance, error)
 }

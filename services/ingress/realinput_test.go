@@ -161,7 +161,7 @@ func readExamples(t *testing.T, archive []byte) []example {
 // expectation is what the spec says about one payload, written down from the spec and not from the code.
 type expectation struct {
 	status int
-	rows   string // nothing, direct, installation, repository or base
+	rows   string // nothing, direct, group, installation, repository or base
 	line   string // the spec line
 }
 
@@ -183,6 +183,7 @@ var specMap = map[string]map[string]expectation{
 	"installation":              actions("installation", "RG-081", "created", "unsuspend", "new_permissions_accepted"),
 	"installation_repositories": actions("installation", "RG-082", "added"),
 	"installation_target":       actions("installation", "RG-086", "renamed"),
+	"merge_group":               actions("group", "D6", "checks_requested", "destroyed"),
 }
 
 func actions(rows, line string, names ...string) map[string]expectation {
@@ -228,7 +229,7 @@ func expected(e example, app int64) expectation {
 func (b *bench) empty() {
 	b.tb.Helper()
 	// One statement deletes faster than TRUNCATE makes seven new files.
-	b.exec("DELETE FROM evaluation; DELETE FROM delivery; DELETE FROM head; DELETE FROM pull; DELETE FROM authority; DELETE FROM repository; DELETE FROM installation")
+	b.exec("DELETE FROM evaluation; DELETE FROM delivery; DELETE FROM merge_group; DELETE FROM head; DELETE FROM pull; DELETE FROM authority; DELETE FROM repository; DELETE FROM installation")
 }
 
 // wantRows checks that the database, which was empty, holds exactly what one payload must leave.
@@ -254,6 +255,13 @@ func (b *bench) wantRows(e example, id string, want expectation) {
 		b.wantInt(1, "SELECT count(*) FROM evaluation WHERE installation_id = $1 AND repository_id = $2 AND number = $3 AND head_sha = $4 AND head_generation = 1 AND delivery_id = $5 AND reason = $6 AND lane = 0",
 			append(key, id, reason)...)
 		b.wantInt(1, "SELECT count(*) FROM repository WHERE installation_id = $1 AND repository_id = $2 AND full_name = $3", installation, repo, strings.ToLower(e.text("repository.full_name")))
+	case "group":
+		counts = map[string]int64{"delivery": 1, "installation": 1, "repository": 1, "head": 1}
+		head := e.text("merge_group.head_sha")
+		b.wantInt(1, "SELECT count(*) FROM merge_group WHERE installation_id = $1 AND repository_id = $2 AND head_sha = $3 AND head_ref = $4 AND base_ref = $5 AND base_sha = $6 AND waiting AND delivery_id = $7 AND reason = $8",
+			installation, repo, head, e.text("merge_group.head_ref"), strings.TrimPrefix(e.text("merge_group.base_ref"), "refs/heads/"), e.text("merge_group.base_sha"), id, reason)
+		b.wantInt(1, "SELECT count(*) FROM head WHERE head_sha = $1 AND generation = 1 AND invalidated_generation = 0", head)
+		b.wantInt(1, "SELECT count(*) FROM delivery WHERE delivery_id = $1 AND head_sha = $2 AND head_generation = 1 AND number = 0", id, head)
 	case "installation", "repository", "base":
 		counts = map[string]int64{"delivery": 1, "installation": 1, "authority": 1}
 		branch := ""
@@ -310,7 +318,7 @@ func postAll(t *testing.T, all []example, app int64) map[string]int {
 	if strings.Contains(b.log.String(), "panicked") {
 		t.Errorf("a payload made the server panic:\n%s", b.log)
 	}
-	if lines := len(b.log.lines(t)); lines != len(all)+seen["202 direct"]+seen["202 installation"]+seen["202 repository"]+seen["202 base"] {
+	if lines := len(b.log.lines(t)); lines != len(all)+seen["202 direct"]+seen["202 installation"]+seen["202 repository"]+seen["202 base"]+seen["202 group"] {
 		t.Errorf("%d log lines, want one a request", lines)
 	}
 	return seen

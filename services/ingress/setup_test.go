@@ -306,6 +306,7 @@ type fakeStore struct {
 	mu        sync.Mutex
 	direct    []store.DirectWork
 	authority []store.AuthorityWork
+	groups    []store.GroupWork
 	ids       []store.DeliveryID
 	traces    []string
 	wait      time.Duration
@@ -332,6 +333,16 @@ func (f *fakeStore) AcceptBatch(ctx context.Context, b *store.DirectBatch) ([]st
 		all = append(all, store.DirectOutcome{Acceptance: a})
 	}
 	return all, nil
+}
+
+func (f *fakeStore) AcceptMergeGroup(_ context.Context, d store.Delivery, w store.GroupWork) (store.Acceptance, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err != nil {
+		return store.Acceptance{}, f.err
+	}
+	f.groups, f.ids = append(f.groups, w), append(f.ids, d.ID)
+	return store.Acceptance{New: true, Head: store.HeadKey{Installation: w.Installation, Repository: w.Repository, SHA: w.Head}, HeadGeneration: 1, Pending: true}, nil
 }
 
 func (f *fakeStore) AcceptKnownPull(ctx context.Context, d store.Delivery, w store.DirectWork) (store.Acceptance, bool, error) {

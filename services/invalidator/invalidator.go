@@ -27,6 +27,7 @@ type GitHub interface {
 	PullsOfCommit(ctx context.Context, repo ghclient.Repo, sha string) ([]ghclient.PullSummary, error)
 	File(ctx context.Context, repo ghclient.Repo, ref, path string) (ghclient.File, error)
 	Repositories(ctx context.Context) ([]ghclient.RepositoryInfo, error)
+	MergedInto(ctx context.Context, repo ghclient.Repo, branch, sha string) (bool, error)
 }
 
 // Deps are what a Worker works with.
@@ -153,6 +154,9 @@ func (w *Worker) revoke(held context.Context, inv store.Invalidation) (outcome, 
 	if !ok {
 		return outcome{}, fmt.Errorf("repository %d has no route %q", inv.Head.Repository, inv.FullName)
 	}
+	if inv.Group != nil {
+		return w.groupPass(held, gh, repo, inv)
+	}
 	if onlyClosed(inv.Seen) {
 		return w.closedPass(held, gh, repo, inv)
 	}
@@ -239,13 +243,17 @@ func (w *Worker) reset(ctx context.Context, gh GitHub, repo ghclient.Repo, inv s
 }
 
 func (w *Worker) cancel(ctx context.Context, gh GitHub, repo ghclient.Repo, inv store.Invalidation) error {
+	return w.cancelWith(ctx, gh, repo, inv, checkrun.Texts{Title: "Closed", Summary: "No open pull request has this commit as its head."})
+}
+
+func (w *Worker) cancelWith(ctx context.Context, gh GitHub, repo ghclient.Repo, inv store.Invalidation, texts checkrun.Texts) error {
 	guard, err := w.Store.AcquireGuard(ctx, inv.Head, w.Checks.GuardWait())
 	if err != nil {
 		return err
 	}
 	defer guard.Release()
 	req := w.request(guard, repo, inv)
-	req.Texts = checkrun.Texts{Title: "Closed", Summary: "No open pull request has this commit as its head."}
+	req.Texts = texts
 	return w.Checks.Cancel(ctx, gh, guard, req)
 }
 
