@@ -232,19 +232,6 @@ func mergeQueueQuery(entries bool) string {
 }`
 }
 
-// MergeQueueGaps says what an App's registration, or an installation of it, lacks for merge queues, in words that say how to mend it;
-// nothing where all is there. events nil leaves the subscription out: an installation's own list is not always complete.
-func MergeQueueGaps(permissions map[string]string, events []string) []string {
-	var gaps []string
-	if level := permissions["merge_queues"]; level != "read" && level != "write" {
-		gaps = append(gaps, "permission merge_queues:read is missing: GitHub sends no merge_group events, and a required check is never reported on a merge group; grant it (Merge queues: Read-only)")
-	}
-	if events != nil && !slices.Contains(events, "merge_group") {
-		gaps = append(gaps, "event merge_group is not subscribed: a required check is never reported on a merge group; subscribe the App to it")
-	}
-	return gaps
-}
-
 // MergeQueuePull is the pull request that a group's branch is named after; 0 where the name is of another form. It is a hint: a group
 // may hold more.
 func MergeQueuePull(headRef string) int {

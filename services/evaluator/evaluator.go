@@ -108,9 +108,14 @@ func Run(ctx context.Context, rt *daemon.Runtime, cfg Config) error {
 	}
 	rt.Health.Require("database", s.Ping)
 	rt.Health.Prefer("nats", bus.Check)
+	queues := ghclient.NewMergeQueueReadiness()
+	rt.Health.Prefer("merge_queues", queues.Check)
 	rt.SetIdentity(daemon.Identity{GitHubAPIURL: cfg.GitHub.APIURL, AppID: cfg.GitHub.AppID, CheckName: cfg.Check.Name, OrganizationRepository: cfg.GitHub.OrgRepository})
 	probe, err := daemon.NewIdentityProbe(rt.Health, cfg.Identity, cfg.GitHub.AppID, func(ctx context.Context) (int64, error) {
 		id, err := app.Identity(ctx)
+		if err == nil {
+			queues.Saw(id)
+		}
 		return id.ID, err
 	})
 	if err != nil {
