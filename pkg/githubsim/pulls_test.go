@@ -272,6 +272,25 @@ func TestMergeGroups(t *testing.T) {
 			t.Errorf("head_ref %s", g.HeadRef)
 		}
 	})
+	t.Run("are in the queue, which needs its own permission where the repository is private", func(t *testing.T) {
+		const query = `{ repository(owner: "acme", name: "widgets") { mergeQueue(branch: "main") { entries(first: 10) { totalCount nodes { position state baseCommit { oid } headCommit { oid } pullRequest { number } } } } } }`
+		r := w.graphql(w.token(), query, nil)
+		at := func(path ...any) any { return r.at(append([]any{"data", "repository", "mergeQueue", "entries"}, path...)...) }
+		if at("totalCount") != 2.0 || at("nodes", 0, "baseCommit", "oid") != base || at("nodes", 1, "headCommit", "oid") != g.Head || at("nodes", 1, "pullRequest", "number") != float64(b) ||
+			at("nodes", 0, "headCommit", "oid") != at("nodes", 1, "baseCommit", "oid") {
+			t.Errorf("queue %v", r.at("data"))
+		}
+	})
+	t.Run("stacked and squashed, their commits have one parent", func(t *testing.T) {
+		c := w.pull(map[string]string{"c": "3"})
+		next, err := w.sim.EnqueueMergeGroupWith(repoName, "main", githubsim.GroupOptions{On: &g, Squash: true, NoEvent: true}, c)
+		w.do(err)
+		r := w.get("/repos/acme/widgets/commits/"+next.Head, w.token()).want(200)
+		if parents, _ := r.at("parents").([]any); len(parents) != 1 || r.str("parents", 0, "sha") != g.Head || next.BaseSHA != g.Head {
+			t.Errorf("parents %v", r.at("parents"))
+		}
+		w.do(w.sim.DestroyMergeGroup(repoName, next, "dequeued"))
+	})
 	t.Run("merged, they merge every member", func(t *testing.T) {
 		w.do(w.sim.DestroyMergeGroup(repoName, g, "merged"))
 		for _, n := range []int{a, b} {

@@ -239,6 +239,19 @@ func (s *stage) refusals(jwt, token string) {
 	must(s.sim.RenameRepo("acme/gadgets", "widgets"))
 }
 
+// queue reads a merge queue and its group, as the evaluator does.
+func (s *stage) queue(g githubsim.MergeGroup) {
+	token, _ := asObject(s.call(201, "POST", fmt.Sprintf("/app/installations/%d/access_tokens", s.example.Installation), s.jwt(s.example.App), object{
+		"permissions": object{"contents": "read", "merge_queues": "read", "pull_requests": "read"},
+	}))["token"].(string)
+	s.call(200, "POST", "/graphql", token, object{"query": `query($ref: String!) { repository(owner: "acme", name: "widgets") {
+		ref(qualifiedName: $ref) { target { oid } }
+		mergeQueue(branch: "main") { id url entries(first: 100) { totalCount pageInfo { hasNextPage endCursor }
+			nodes { id position state enqueuedAt baseCommit { oid } headCommit { oid } pullRequest { number headRefOid } } } } } }`,
+		"variables": object{"ref": g.HeadRef}})
+	s.call(200, "GET", fmt.Sprintf("%s/compare/%s...%s?per_page=100&page=1", widgets, g.BaseSHA, g.Head), token, nil)
+}
+
 // changes makes every webhook that the requests did not.
 func (s *stage) changes() {
 	sim, full := s.sim, s.example.Repository
@@ -266,6 +279,7 @@ func (s *stage) changes() {
 	for _, reason := range []string{"dequeued", "invalidated", "merged"} {
 		g, err := sim.EnqueueMergeGroup(full, "main", m)
 		must(err)
+		s.queue(g)
 		must(sim.DestroyMergeGroup(full, g, reason))
 	}
 	must(sim.SetBranch(full, "release/2.x", first, "alice"))
