@@ -275,7 +275,9 @@ func TestMergeGroups(t *testing.T) {
 	t.Run("are in the queue, which needs its own permission where the repository is private", func(t *testing.T) {
 		const query = `{ repository(owner: "acme", name: "widgets") { mergeQueue(branch: "main") { entries(first: 10) { totalCount nodes { position state baseCommit { oid } headCommit { oid } pullRequest { number } } } } } }`
 		r := w.graphql(w.token(), query, nil)
-		at := func(path ...any) any { return r.at(append([]any{"data", "repository", "mergeQueue", "entries"}, path...)...) }
+		at := func(path ...any) any {
+			return r.at(append([]any{"data", "repository", "mergeQueue", "entries"}, path...)...)
+		}
 		if at("totalCount") != 2.0 || at("nodes", 0, "baseCommit", "oid") != base || at("nodes", 1, "headCommit", "oid") != g.Head || at("nodes", 1, "pullRequest", "number") != float64(b) ||
 			at("nodes", 0, "headCommit", "oid") != at("nodes", 1, "baseCommit", "oid") {
 			t.Errorf("queue %v", r.at("data"))

@@ -73,8 +73,27 @@ type GroupWork struct {
 }
 
 // acceptGroupSQL is one statement, so one commit (RG-100, I1). A group that asks for checks waits for its evaluation and its head
-// for the revocation of whatever stood there before. One that was merged keeps what it has; one that ended otherwise is revoked.
-const acceptGroupSQL = `
+// for the revocation of whatever stood there before; so does the head of one that ended. One that is said to be merged is only looked
+// at again, because that it keeps its success is for GitHub to show (D13, I2), and because GitHub merges while our own publication
+// is still being confirmed.
+func acceptGroupSQL(w GroupWork) string {
+	bump, group := bumpHeadSet, `
+        generation = g.generation + 1, state = excluded.state, ended_reason = excluded.ended_reason,
+        authority_epoch = excluded.authority_epoch, waiting = excluded.waiting, recheck = false, available_at = now(), attempts = 0,
+        last_error = '', delivery_id = excluded.delivery_id, reason = excluded.reason, traceparent = excluded.traceparent,
+        requested_at = CASE WHEN g.waiting AND NOT g.recheck THEN g.requested_at ELSE now() END, updated_at = now()`
+	if w.merged() {
+		bump, group = " updated_at = now()", `
+        recheck = g.state = 'open' AND (g.recheck OR NOT g.waiting), waiting = g.state = 'open',
+        available_at = least(g.available_at, now() + interval '2 seconds'), updated_at = now()`
+	}
+	return acceptGroupBegin + bump + acceptGroupWork + group + acceptGroupEnd
+}
+
+// merged: GitHub says that the group is in its base branch.
+func (w GroupWork) merged() bool { return w.Ended && w.EndedReason == "merged" }
+
+const acceptGroupBegin = `
 -- name: AcceptMergeGroup
 WITH fresh AS (
     SELECT WHERE NOT EXISTS (SELECT FROM delivery WHERE delivery_id = @delivery)
@@ -91,7 +110,9 @@ WITH fresh AS (
 ), heads AS (
     INSERT INTO head AS h (installation_id, repository_id, head_sha, lane, traceparent)
     SELECT @installation, @repository, @head, @lane, @traceparent FROM fresh
-    ON CONFLICT (installation_id, repository_id, head_sha) DO UPDATE SET` + bumpHeadSet + `
+    ON CONFLICT (installation_id, repository_id, head_sha) DO UPDATE SET`
+
+const acceptGroupWork = `
     RETURNING h.head_sha, h.generation
 ), work AS (
     INSERT INTO merge_group AS g (installation_id, repository_id, head_sha, head_ref, base_ref, base_sha, state, ended_reason,
@@ -100,23 +121,21 @@ WITH fresh AS (
         coalesce((SELECT authority_epoch FROM installation WHERE installation_id = @installation), 1),
         @state = 'open', @delivery, @reason, @traceparent
     FROM heads
-    ON CONFLICT (installation_id, repository_id, head_sha) DO UPDATE SET
-        generation = g.generation + 1, state = excluded.state, ended_reason = excluded.ended_reason,
-        authority_epoch = excluded.authority_epoch, waiting = excluded.waiting, recheck = false, available_at = now(), attempts = 0,
-        last_error = '', delivery_id = excluded.delivery_id, reason = excluded.reason, traceparent = excluded.traceparent,
-        requested_at = CASE WHEN g.waiting AND NOT g.recheck THEN g.requested_at ELSE now() END, updated_at = now()
+    ON CONFLICT (installation_id, repository_id, head_sha) DO UPDATE SET`
+
+const acceptGroupEnd = `
 )
 INSERT INTO delivery (delivery_id, event, action, installation_id, repository_id, head_sha, head_generation, traceparent)
 SELECT @delivery, @event, @action, @installation, @repository, head_sha, generation, @traceparent FROM heads
 RETURNING head_generation`
 
 // AcceptMergeGroup stores a webhook about a merge group: delivery, group and the generation of its head, in one statement
-// (D6, P13). Idempotent by delivery id. A destroyed group waits for nothing any more; what its run says is the invalidator's to
-// end, or to keep where GitHub shows the group merged. Errors: as AcceptDirect.
+// (D6, P13). Idempotent by delivery id. A destroyed group waits for nothing any more, and its head for its revocation; one that is
+// said to be merged stays open until the evaluator has seen it in the base branch. Errors: as AcceptDirect.
 func (s *Store) AcceptMergeGroup(ctx context.Context, d Delivery, w GroupWork) (Acceptance, error) {
 	key := HeadKey{w.Installation, w.Repository, w.Head}
 	state, why := GroupOpen, ""
-	if w.Ended {
+	if w.Ended && !w.merged() {
 		state, why = GroupEnded, w.EndedReason
 	}
 	args := pgx.NamedArgs{
@@ -125,7 +144,7 @@ func (s *Store) AcceptMergeGroup(ctx context.Context, d Delivery, w GroupWork) (
 		"base_ref": w.BaseRef, "base_sha": w.BaseSHA, "state": state, "ended_reason": why, "reason": w.Reason, "lane": LaneInteractive,
 	}
 	var generation Generation
-	err := s.queryOne(ctx, acceptGroupSQL, []any{args}, &generation)
+	err := s.queryOne(ctx, acceptGroupSQL(w), []any{args}, &generation)
 	if err == nil {
 		return Acceptance{New: true, Head: key, HeadGeneration: generation, Pending: true}, nil
 	}

@@ -170,6 +170,31 @@ func TestMergeGroup(t *testing.T) {
 			t.Errorf("generation %d", got)
 		}
 	})
+	t.Run("D6 D13 I2 a group that is said to be merged keeps its lease and its success, and is looked at again", func(t *testing.T) {
+		t.Parallel()
+		b, ev := grouped(t)
+		b.record(t, ev)
+		b.acceptGroup(t, "g2", "merged")
+		if err := b.fences(t, ev); err != nil {
+			t.Errorf("its own publication is refused: %v", err)
+		}
+		if _, err := b.evaluator.CompleteEvaluation(t.Context(), ev, nil); err != nil {
+			t.Fatal(err)
+		}
+		b.acceptGroup(t, "g3", "merged")
+		b.db.Exec("UPDATE merge_group SET available_at = now()")
+		ev = b.claimGroup(t)
+		if !ev.Group.Recheck || ev.Generation != 1 {
+			t.Errorf("claim %+v of generation %d", ev.Group, ev.Generation)
+		}
+		if err := b.evaluator.EndMergeGroup(t.Context(), ev, "merged"); err != nil {
+			t.Fatal(err)
+		}
+		b.acceptGroup(t, "g4", "merged")
+		if got := b.db.QueryText("SELECT state || ' ' || ended_reason || ' ' || waiting FROM merge_group"); got != "ended merged false" {
+			t.Errorf("the group is %s", got)
+		}
+	})
 	t.Run("D6 RG-103 RG-105 a group's delivery is stored once, and its id means nothing else", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -55,6 +55,11 @@ func TestMergeQueue(t *testing.T) {
 		again, err := sim.EnqueueMergeGroup(repo, "main", two)
 		must(err)
 		wait(again.Head, "success")
+		for deadline := time.Now().Add(60 * time.Second); b.db.QueryInt("SELECT count(*) FROM decision WHERE head_sha = $1 AND outcome = 'confirmed'", again.Head) == 0; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("the publication is not confirmed")
+			}
+		}
 		must(sim.DestroyMergeGroup(repo, again, "merged"))
 		for deadline := time.Now().Add(60 * time.Second); b.db.QueryInt("SELECT count(*) FROM merge_group WHERE state = 'open' OR waiting") != 0; time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(deadline) {
