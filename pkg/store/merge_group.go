@@ -294,7 +294,7 @@ func (s *Store) RecordMembers(ctx context.Context, ev Evaluation, members []Grou
 		var ok bool
 		if err := tx.QueryRow(ctx, `
 			-- name: LockGroupHead
-			SELECT true FROM head WHERE `+evaluationHeld+` FOR NO KEY UPDATE`, ev.key()...).Scan(&ok); err != nil {
+			SELECT true FROM head WHERE `+evaluationHeld()+` FOR NO KEY UPDATE`, ev.key()...).Scan(&ok); err != nil {
 			return err
 		}
 		args := []any{ev.Head.Installation, ev.Head.Repository, ev.Head.SHA, numbers, heads}
@@ -359,7 +359,7 @@ func (s *Store) EndMergeGroup(ctx context.Context, ev Evaluation, reason string)
 		var ok bool
 		if err := tx.QueryRow(ctx, `
 			-- name: LockEndedGroupHead
-			SELECT true FROM head WHERE `+evaluationHeld+` FOR NO KEY UPDATE`, ev.key()...).Scan(&ok); err != nil {
+			SELECT true FROM head WHERE `+evaluationHeld()+` FOR NO KEY UPDATE`, ev.key()...).Scan(&ok); err != nil {
 			return err
 		}
 		return endGroup(ctx, tx, ev.Head, ev.groupGeneration(), reason)
@@ -373,7 +373,7 @@ func (s *Store) EndMergedGroup(ctx context.Context, inv Invalidation) error {
 		var ok bool
 		if err := tx.QueryRow(ctx, `
 			-- name: LockMergedGroupHead
-			SELECT true FROM head WHERE `+invalidationHeld+` FOR NO KEY UPDATE`, inv.key()...).Scan(&ok); err != nil {
+			SELECT true FROM head WHERE `+invalidationHeld()+` FOR NO KEY UPDATE`, inv.key()...).Scan(&ok); err != nil {
 			return err
 		}
 		return endGroup(ctx, tx, inv.Head, inv.Group.Generation, "merged")
