@@ -74,6 +74,9 @@ func Draw(seed uint64, events int) Plan {
 	}
 	faultEvery := []int{0, 4, 6, 10}[r.IntN(4)] // 0: a schedule without faults but for its switches
 	for n := 0; n < events; {
+		if len(p.Steps)%25 == 24 {
+			p.Steps = append(p.Steps, Step{Kind: "rest"}) // let checks say the truth: there must be successes to lose
+		}
 		step := Step{Draw: [4]uint64{r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()}, After: gap(r)}
 		if faultEvery > 0 && r.IntN(faultEvery) == 0 {
 			step.Kind = draw(r, faults)

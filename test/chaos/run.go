@@ -180,6 +180,10 @@ func (s *stage) play(ctx context.Context) (events int) {
 		if !sleep(ctx, step.After*time.Duration(s.opts.Slow)) {
 			return events
 		}
+		if step.Kind == "rest" {
+			s.rest(ctx)
+			continue
+		}
 		if _, isEvent := actions[step.Kind]; isEvent {
 			events++
 			if what := s.world.act(step); what != "" {
@@ -190,6 +194,17 @@ func (s *stage) play(ctx context.Context) (events int) {
 		s.fault(ctx, step)
 	}
 	return events
+}
+
+// rest waits until every check says the truth, and not for long.
+func (s *stage) rest(ctx context.Context) {
+	for until := time.Now().Add(2 * time.Second * time.Duration(s.opts.Slow)); time.Now().Before(until); {
+		var left []string
+		s.world.sim.Look(func(v githubsim.View) { left = s.observer.unsettled(v) })
+		if len(left) == 0 || !sleep(ctx, 20*time.Millisecond) {
+			return
+		}
+	}
 }
 
 // redeliver sends again what was not answered 2xx, as whoever reads the App's delivery log does.
