@@ -280,10 +280,10 @@ func TestTrace(t *testing.T) {
 	const foreign = "0af7651916cd43dd8448eb211c80319c"
 	req.Header.Set("Traceparent", "00-"+foreign+"-b7ad6b7169203331-01")
 	s.ServeHTTP(httptest.NewRecorder(), req)
-	if len(spans.Ended()) != 1 {
-		t.Fatalf("%d spans, want one a request", len(spans.Ended()))
+	if len(spans.Ended()) != 2 || spans.Ended()[0].Name() != "commit" || spans.Ended()[0].Parent().SpanID() != spans.Ended()[1].SpanContext().SpanID() {
+		t.Fatalf("%d spans, want the request's and below it the commit's", len(spans.Ended()))
 	}
-	trace := spans.Ended()[0].SpanContext().TraceID().String()
+	trace := spans.Ended()[1].SpanContext().TraceID().String()
 	if len(st.traces) != 1 || !strings.Contains(st.traces[0], trace) || trace == foreign {
 		t.Errorf("the row carries %q; want trace %s, and not the sender's", st.traces, trace)
 	}
