@@ -130,7 +130,7 @@ func readPullCore(op operation, repository, item node, r Repo, number int) (Pull
 		Number: item.at("number").number(), NodeID: item.at("id").text(), Merged: item.at("merged").flag(), Draft: item.at("isDraft").flag(),
 		HeadSHA: item.at("headRefOid").sha(), HeadRef: item.at("headRefName").optionalText(), HeadRepoID: item.at("headRepository").at("databaseId").optionalID(),
 		BaseRef: item.at("baseRefName").text(), BaseSHA: item.at("baseRefOid").sha(), BaseRepo: baseRepo,
-		ChangedFiles: item.at("changedFiles").count(), Author: item.at("author").who(),
+		ChangedFiles: item.at("changedFiles").count(), Commits: item.at("commits").object().at("totalCount").count(), Author: item.at("author").who(),
 		Title: item.at("title").optionalText(), HTMLURL: item.at("url").text(), UpdatedAt: item.at("updatedAt").requiredInstant(),
 	}
 	if pull.HeadRepoID != 0 {

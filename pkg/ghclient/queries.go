@@ -18,7 +18,7 @@ fragment Who on Actor { __typename login ... on User { databaseId } ... on Bot {
 fragment Reviews on PullRequestReviewConnection { totalCount pageInfo { hasNextPage endCursor } nodes { fullDatabaseId state submittedAt commit { oid } author { ...Who } } }`
 	pullFragment = `
 fragment PullCore on PullRequest {
-  id number state merged isDraft title url updatedAt changedFiles headRefOid headRefName baseRefName baseRefOid
+  id number state merged isDraft title url updatedAt changedFiles commits(first: 1) { totalCount } headRefOid headRefName baseRefName baseRefOid
   headRepository { databaseId nameWithOwner } baseRepository { databaseId nameWithOwner } author { ...Who }
   labels(first: 100) { totalCount nodes { name } }
 }`
@@ -110,6 +110,37 @@ fragment TeamFacts on Team {
   databaseId slug privacy
   repositories(first: 100, query: $repo) { totalCount edges { permission node { databaseId nameWithOwner } } }
   members(first: 100, membership: ALL) { totalCount nodes { __typename login databaseId } }
+}`
+}
+
+// baseRulesQuery asks for the tip of a branch and the object ids of n files there.
+func baseRulesQuery(n int) string {
+	var variables, files strings.Builder
+	for i := range n {
+		fmt.Fprintf(&variables, ", $f%d: String!", i)
+		fmt.Fprintf(&files, " f%d: file(path: $f%d) { mode type oid }", i, i)
+	}
+	return `query BaseRules($owner: String!, $name: String!, $branch: String!` + variables.String() + `) {
+  repository(owner: $owner, name: $name, followRenames: false) {
+    databaseId nameWithOwner
+    ref(qualifiedName: $branch) { target { __typename oid ` + onCommit(&files) + ` } }
+  }
+  rateLimit { cost limit remaining resetAt }
+}`
+}
+
+// changesQuery asks for the size of n pull requests' changes.
+func changesQuery(n int) string {
+	var variables, pulls strings.Builder
+	for i := range n {
+		fmt.Fprintf(&variables, ", $n%d: Int!", i)
+		fmt.Fprintf(&pulls, "\n    n%d: pullRequest(number: $n%d) { number headRefOid baseRefName changedFiles commits(first: 1) { totalCount } }", i, i)
+	}
+	return `query Changes($owner: String!, $name: String!` + variables.String() + `) {
+  repository(owner: $owner, name: $name, followRenames: false) {
+    databaseId` + pulls.String() + `
+  }
+  rateLimit { cost limit remaining resetAt }
 }`
 }
 

@@ -28,6 +28,7 @@ func TestQueriesAgainstThePublishedSchema(t *testing.T) {
 	}
 	for name, document := range map[string]string{
 		"evidence": evidenceQuery(2, true), "evidence, plain": evidenceQuery(2, false), "pull state": pullStateQuery, "reviews": reviewsQuery, "teams": teamsQuery(3), "base change": baseChangeQuery, "merge queue": mergeQueueQuery(true), "merge queue, its group alone": mergeQueueQuery(false),
+		"base rules": baseRulesQuery(5), "changes": changesQuery(3),
 	} {
 		if _, errs := gqlparser.LoadQueryWithRules(schema, document, nil); len(errs) > 0 {
 			t.Errorf("%s: %v", name, errs)

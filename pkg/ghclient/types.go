@@ -58,6 +58,7 @@ type Pull struct {
 	BaseTip      string // tip of BaseRef, known only where the answer came by GraphQL (Evidence, PullState); "" otherwise
 	BaseRepo     Repo
 	ChangedFiles int
+	Commits      int      // known only where the answer came by GraphQL
 	Labels       []string // sorted
 	Author       Actor
 	Title        string

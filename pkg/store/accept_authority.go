@@ -32,6 +32,8 @@ type AuthorityWork struct {
 	Repository   RepositoryID // 0 at installation scope
 	FullName     string
 	BaseRef      string // base scope only
+	Before       SHA    // base scope only: the commits a push says it moved the branch from and to
+	After        SHA
 	Reason       string
 }
 
@@ -178,9 +180,9 @@ func baseOrRepository(ctx context.Context, tx pgx.Tx, w AuthorityWork) (Scope, e
 func upsertAuthority(ctx context.Context, q pgx.Tx, w AuthorityWork, epoch Epoch, d Delivery) error {
 	_, err := q.Exec(ctx, `
 		-- name: UpsertAuthority
-		INSERT INTO authority AS a (installation_id, scope, repository_id, base_ref, epoch, delivery_id, reason, traceparent)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`+raiseAuthority,
-		w.Installation, w.Scope, w.Repository, w.BaseRef, epoch, d.ID, w.Reason, d.Traceparent)
+		INSERT INTO authority AS a (installation_id, scope, repository_id, base_ref, epoch, delivery_id, reason, traceparent, before_sha, after_sha)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`+raiseAuthority,
+		w.Installation, w.Scope, w.Repository, w.BaseRef, epoch, d.ID, w.Reason, d.Traceparent, w.Before, w.After)
 	return err
 }
 

@@ -233,8 +233,10 @@ func TestAcceptBatchIsOneByOne(t *testing.T) {
 				}
 			}
 			if rapid.Bool().Draw(rt, "invalidate") {
-				if _, err := owner.Exec(context.Background(), "UPDATE head SET invalidated_generation = generation WHERE installation_id BETWEEN $1 AND $2", worlds, worlds+9); err != nil {
-					rt.Fatal(err)
+				for _, q := range []string{"UPDATE head SET invalidated_generation = generation", "UPDATE evaluation SET awaits_revocation = false"} {
+					if _, err := owner.Exec(context.Background(), q+" WHERE installation_id BETWEEN $1 AND $2", worlds, worlds+9); err != nil {
+						rt.Fatal(err)
+					}
 				}
 			}
 			if diff := gocmp.Diff(rowsOf(rt, owner, single, 5), rowsOf(rt, owner, together, 0)); diff != "" {

@@ -23,11 +23,15 @@ type Authority struct {
 	Epoch          Epoch
 	Page           int // where the pass goes on: 1, or the next of the last AdvancePage
 	Token          Token
+	Lane           Lane // LaneInteractive: an event asked for it; LaneFanout: a split made it
 	Attempts       int
 	DeliveryID     DeliveryID
 	Reason         string
 	Traceparent    string
 	RequestedAt    time.Time
+	// Tip is the commit that the pushes of a base row left the branch at, "" where that is not known. A payload said so: it is
+	// a lower bound for a read, never evidence (P5).
+	Tip SHA
 }
 
 // String is for errors and logs.
@@ -35,32 +39,42 @@ func (a Authority) String() string {
 	return fmt.Sprintf("authority installation %d %s repository %d base %q", a.Installation, a.Scope, a.Repository, a.BaseRef)
 }
 
-// ClaimAuthority leases the broadest, then oldest, due fan-out (RG-211). One conditional statement: of two claimants one wins.
-// A pass that has recorded something goes on at its cursor (P8); otherwise one begins for the newest generation. Errors: ErrNoWork.
+// ClaimAuthority leases a due fan-out: what an event asked for before what a split made, installations in turn (see Draw), and of
+// one installation the broadest, then oldest (RG-211). One conditional statement: of two claimants one wins. A pass that has
+// recorded something goes on at its cursor (P8); otherwise one begins for the newest generation. Errors: ErrNoWork.
 func (s *Store) ClaimAuthority(ctx context.Context, holder string, ttl time.Duration) (Authority, error) {
-	q := `
-		-- name: ClaimAuthority
-		WITH candidate AS (
-			SELECT a.installation_id, a.scope, a.repository_id, a.base_ref
-			FROM authority a LEFT JOIN installation i USING (installation_id)
-			WHERE a.available_at <= now() AND (a.expires_at IS NULL OR a.expires_at < now())
-				AND (i.paused_until IS NULL OR i.paused_until <= now())
-			ORDER BY CASE a.scope WHEN 'installation' THEN 0 WHEN 'repository' THEN 1 ELSE 2 END,
-				a.available_at, a.installation_id, a.repository_id, a.base_ref
-			LIMIT 1 FOR UPDATE OF a SKIP LOCKED
-		)
-		UPDATE authority a SET token = nextval('lease_token_seq'), holder = $1, expires_at = now() + make_interval(secs => $2),
-			pass_generation = ` + passGeneration() + `
-		FROM candidate c
-		WHERE (a.installation_id, a.scope, a.repository_id, a.base_ref) = (c.installation_id, c.scope, c.repository_id, c.base_ref)
-		RETURNING a.installation_id, coalesce((SELECT account_login FROM installation WHERE installation_id = a.installation_id), ''),
-			a.scope, a.repository_id,
-			coalesce((SELECT full_name FROM repository WHERE installation_id = a.installation_id AND repository_id = a.repository_id), ''),
-			a.base_ref, a.generation, a.pass_generation, a.epoch, a.cursor_page, a.token, a.attempts, a.delivery_id, a.reason, a.traceparent, a.requested_at`
+	d := s.draw(ctx, queueAuthority, authorityLanes)
 	var a Authority
-	err := s.queryOne(ctx, q, []any{holder, seconds(ttl)}, &a.Installation, &a.AccountLogin, &a.Scope, &a.Repository, &a.FullName, &a.BaseRef,
-		&a.Generation, &a.PassGeneration, &a.Epoch, &a.Page, &a.Token, &a.Attempts, &a.DeliveryID, &a.Reason, &a.Traceparent, &a.RequestedAt)
-	return a, rowError(err, ErrNoWork, "claim authority")
+	err := s.queryOne(ctx, claimAuthoritySQL(), d.args(holder, ttl), &a.Installation, &a.AccountLogin, &a.Scope, &a.Repository, &a.FullName, &a.BaseRef,
+		&a.Generation, &a.PassGeneration, &a.Epoch, &a.Page, &a.Token, &a.Attempts, &a.DeliveryID, &a.Reason, &a.Traceparent, &a.RequestedAt, &a.Tip, &a.Lane)
+	if err != nil {
+		return a, rowError(err, ErrNoWork, "claim authority")
+	}
+	s.turns.served(queueAuthority, a.Lane, a.Installation)
+	return a, nil
+}
+
+func claimAuthoritySQL() string {
+	return `
+	-- name: ClaimAuthority
+	WITH candidate AS (` + inTurn("authority q WHERE", `
+		SELECT c.* FROM (VALUES ('installation'), ('repository'), ('base')) AS s(scope) CROSS JOIN LATERAL (
+			SELECT a.installation_id, a.scope, a.repository_id, a.base_ref FROM authority a
+			WHERE a.lane = l.lane AND a.installation_id = t.installation_id AND a.scope = s.scope
+				AND a.available_at <= now() AND (a.expires_at IS NULL OR a.expires_at < now())
+			ORDER BY a.available_at, a.repository_id, a.base_ref
+			LIMIT 1 FOR UPDATE OF a SKIP LOCKED
+		) c LIMIT 1`) + `
+	)
+	UPDATE authority a SET token = nextval('lease_token_seq'), holder = $1, expires_at = now() + make_interval(secs => $2),
+		pass_generation = ` + passGeneration() + `
+	FROM candidate c
+	WHERE (a.installation_id, a.scope, a.repository_id, a.base_ref) = (c.installation_id, c.scope, c.repository_id, c.base_ref)
+	RETURNING a.installation_id, coalesce((SELECT account_login FROM installation WHERE installation_id = a.installation_id), ''),
+		a.scope, a.repository_id,
+		coalesce((SELECT full_name FROM repository WHERE installation_id = a.installation_id AND repository_id = a.repository_id), ''),
+		a.base_ref, a.generation, a.pass_generation, a.epoch, a.cursor_page, a.token, a.attempts, a.delivery_id, a.reason, a.traceparent,
+		a.requested_at, a.after_sha, a.lane`
 }
 
 // authorityHeld is the condition every later write of a fan-out repeats.
@@ -104,6 +118,9 @@ func lockAuthority(ctx context.Context, tx pgx.Tx, a Authority) error {
 
 // finishPass deletes the row when the pass answered its newest generation, else frees it for a new pass from page 1.
 func finishPass(ctx context.Context, tx pgx.Tx, a Authority) error {
+	if err := wakeAwaiting(ctx, tx, a); err != nil {
+		return err
+	}
 	tag, err := tx.Exec(ctx, `
 		-- name: FinishPass
 		DELETE FROM authority WHERE `+authorityHeld()+` AND generation = pass_generation`, a.key()...)
@@ -116,6 +133,24 @@ func finishPass(ctx context.Context, tx pgx.Tx, a Authority) error {
 			attempts = 0, last_error = '', parked_at = NULL
 		WHERE `+authorityHeld(), a.key()...)
 	return err
+}
+
+// wakeAwaiting makes due what was put off because of fan-outs that this pass may have been the last of. Waking too much costs one
+// look each. The rows are locked in one order: two passes over one repository may end together.
+func wakeAwaiting(ctx context.Context, tx pgx.Tx, a Authority) error {
+	_, err := tx.Exec(ctx, `
+		-- name: WakeAwaiting
+		WITH waiting AS (
+			SELECT installation_id, repository_id, number FROM evaluation
+			WHERE awaits_authority AND installation_id = $1 AND ($2::bigint = 0 OR repository_id = $2)
+			ORDER BY repository_id, number FOR UPDATE
+		)
+		UPDATE evaluation e SET available_at = least(e.available_at, now()), awaits_authority = false
+		FROM waiting w WHERE (e.installation_id, e.repository_id, e.number) = (w.installation_id, w.repository_id, w.number)`, a.Installation, a.Repository)
+	if err != nil {
+		return fmt.Errorf("wake what waited for the fan-out: %w", err)
+	}
+	return nil
 }
 
 // PullFact is a pull request as a listing or a fresh read of GitHub reported it.
@@ -134,8 +169,17 @@ type PullFact struct {
 // evaluation is queued at the current epoch (RG-219), and the cursor moves, in one transaction: a crash between two pages
 // resumes at the cursor, and no page counts twice. next 0 finishes the pass. Errors: ErrLeaseLost.
 func (s *Store) AdvancePage(ctx context.Context, a Authority, fullName string, pulls []PullFact, next int) error {
+	return s.advancePage(ctx, a, fullName, next, func(context.Context, pgx.Tx) ([]PullFact, error) { return pulls, nil })
+}
+
+// advancePage queues what pick picks once the row is locked.
+func (s *Store) advancePage(ctx context.Context, a Authority, fullName string, next int, pick func(context.Context, pgx.Tx) ([]PullFact, error)) error {
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		if err := lockAuthority(ctx, tx, a); err != nil {
+			return err
+		}
+		pulls, err := pick(ctx, tx)
+		if err != nil {
 			return err
 		}
 		w := queueing{
@@ -148,7 +192,7 @@ func (s *Store) AdvancePage(ctx context.Context, a Authority, fullName string, p
 		if next == 0 {
 			return finishPass(ctx, tx, a)
 		}
-		_, err := tx.Exec(ctx, `
+		_, err = tx.Exec(ctx, `
 			-- name: MoveCursor
 			UPDATE authority SET cursor_page = $6, attempts = 0, last_error = '', parked_at = NULL WHERE `+authorityHeld(), append(a.key(), next)...)
 		return err

@@ -64,8 +64,8 @@ func fenceRepositories(ctx context.Context, tx pgx.Tx, a Authority, repos []Repo
 		-- name: DropCoveredBasesOfInstallation
 		DELETE FROM authority WHERE installation_id = @installation AND scope = 'base' AND repository_id = ANY (@ids::bigint[])`, `
 		-- name: FenceRepositories
-		INSERT INTO authority AS a (installation_id, scope, repository_id, base_ref, epoch, delivery_id, reason, traceparent)
-		SELECT @installation::bigint, 'repository', id, '', @epoch::bigint, @delivery::text, @reason::text, @traceparent::text
+		INSERT INTO authority AS a (installation_id, scope, repository_id, base_ref, lane, epoch, delivery_id, reason, traceparent)
+		SELECT @installation::bigint, 'repository', id, '', 1, @epoch::bigint, @delivery::text, @reason::text, @traceparent::text
 		FROM unnest(@ids::bigint[]) AS r(id) ORDER BY id` + raiseAuthority,
 	} {
 		if _, err := tx.Exec(ctx, q, args); err != nil {
@@ -76,9 +76,12 @@ func fenceRepositories(ctx context.Context, tx pgx.Tx, a Authority, repos []Repo
 }
 
 // raiseAuthority merges a change into the row that is there: a higher generation, and nobody's lease (RG-229). A parked row is
-// woken (RG-228); a pass that has begun keeps its cursor (P8).
+// woken (RG-228); a pass that has begun keeps its cursor (P8). Pushes merge into the span they cover, whichever of two that
+// touch was delivered first; where they do not touch, their order is not known and the span is given up.
 const raiseAuthority = `
 		ON CONFLICT (installation_id, scope, repository_id, base_ref) DO UPDATE SET
-			generation = a.generation + 1, epoch = greatest(a.epoch, excluded.epoch),
+			generation = a.generation + 1, epoch = greatest(a.epoch, excluded.epoch), lane = least(a.lane, excluded.lane),
+			before_sha = CASE WHEN a.after_sha = excluded.before_sha THEN a.before_sha WHEN excluded.after_sha = a.before_sha THEN excluded.before_sha ELSE '' END,
+			after_sha = CASE WHEN a.after_sha = '' THEN '' WHEN a.after_sha = excluded.before_sha THEN excluded.after_sha WHEN excluded.after_sha = a.before_sha THEN a.after_sha ELSE '' END,
 			holder = '', expires_at = NULL, available_at = now(), attempts = 0, last_error = '', parked_at = NULL,
 			delivery_id = excluded.delivery_id, reason = excluded.reason, traceparent = excluded.traceparent`

@@ -95,6 +95,7 @@ type Decision struct {
 	RunID          int64
 	Traceparent    string
 	RequestedAt    time.Time
+	Bases          []Basis // for the next base push; kept beside the decision, not part of it
 }
 
 // RecordIntent appends the decision to the installation's chain and binds it to the head as an unconfirmed intent, in one
@@ -108,6 +109,9 @@ func (g *Guard) RecordIntent(ctx context.Context, ev Evaluation, d Decision, bas
 		}
 		var err error
 		if id, err = appendDecision(ctx, tx, ev, d); err != nil {
+			return err
+		}
+		if err := recordBases(ctx, tx, ev, id, d.Bases); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `

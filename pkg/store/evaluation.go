@@ -95,14 +95,18 @@ func headHeld(lease string) string {
 }
 
 // ClaimEvaluation leases the head of the first due evaluation whose newest head generation is invalidated (P9, RG-198), and
-// captures every row waiting on that head. Reclaiming an expired lease advances the rows' generations, so that the former
+// captures every row waiting on that head: urgent lanes first, installations in turn (see Draw), the oldest of an installation
+// first. Reclaiming an expired lease advances the rows' generations, so that the former
 // owner is fenced twice (RG-274). Errors: ErrNoWork.
 func (s *Store) ClaimEvaluation(ctx context.Context, holder string, ttl time.Duration) (Evaluation, error) {
+	d := s.draw(ctx, queueEvaluation, evaluationLanes)
 	var ev Evaluation
+	var lane Lane
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		ev = Evaluation{}
 		var reclaimed, grouped bool
-		err := tx.QueryRow(ctx, claimEvaluationSQL(), holder, seconds(ttl)).Scan(append(ev.dest(), &ev.Token, &ev.Epoch, &ev.ClaimedAt, &reclaimed, &grouped)...)
+		err := tx.QueryRow(ctx, claimEvaluationSQL(), d.args(holder, ttl)...).
+			Scan(append(ev.dest(), &ev.Token, &ev.Epoch, &ev.ClaimedAt, &reclaimed, &lane, &grouped)...)
 		if err != nil {
 			return rowError(err, ErrNoWork, "claim evaluation")
 		}
@@ -120,35 +124,37 @@ func (s *Store) ClaimEvaluation(ctx context.Context, holder string, ttl time.Dur
 		ev.Rows, err = evaluationRows(ctx, tx, ev.Head)
 		return err
 	})
+	if err == nil {
+		s.turns.served(queueEvaluation, lane, ev.Head.Installation)
+	}
 	return ev, err
 }
 
 func claimEvaluationSQL() string {
-	free, invalidated := "h.evaluation_expires_at IS NULL OR h.evaluation_expires_at < now()", "h.generation = h.invalidated_generation"
+	free, ready, invalidated := "h.evaluation_expires_at IS NULL OR h.evaluation_expires_at < now()", "NOT awaits_revocation", "h.generation = h.invalidated_generation"
 	if hook.Removed(hook.Lease) {
 		free = "true"
 	}
 	if hook.Removed(hook.Invalidated) {
-		invalidated = "true"
+		ready, invalidated = "true", "true"
 	}
 	return `
 	-- name: ClaimEvaluation
-	WITH candidate AS (
-		SELECT h.installation_id, h.repository_id, h.head_sha, h.evaluation_expires_at IS NOT NULL AS reclaimed
+	WITH candidate AS (` + inTurn("evaluation q WHERE "+ready+" AND", `
+		SELECT h.installation_id, h.repository_id, h.head_sha, h.evaluation_expires_at IS NOT NULL AS reclaimed, l.lane
 		FROM evaluation e JOIN head h USING (installation_id, repository_id, head_sha)
-			LEFT JOIN installation i USING (installation_id)
-		WHERE e.available_at <= now() AND ` + invalidated + `
-			AND (` + free + `)
-			AND (i.paused_until IS NULL OR i.paused_until <= now())
-		ORDER BY e.lane, e.available_at, e.installation_id, e.repository_id, e.number
-		LIMIT 1 FOR UPDATE OF h SKIP LOCKED
+		WHERE e.lane = l.lane AND e.installation_id = t.installation_id AND `+ready+`
+			AND e.available_at <= now() AND `+invalidated+`
+			AND (`+free+`)
+		ORDER BY e.available_at, e.repository_id, e.number
+		LIMIT 1 FOR UPDATE OF h SKIP LOCKED`) + `
 	)
 	UPDATE head h SET evaluation_token = nextval('lease_token_seq'), evaluation_holder = $1,
 		evaluation_expires_at = now() + make_interval(secs => $2)
 	FROM candidate c
 	WHERE (h.installation_id, h.repository_id, h.head_sha) = (c.installation_id, c.repository_id, c.head_sha)
 	RETURNING ` + headStateColumns + `, h.evaluation_token,
-		coalesce((SELECT authority_epoch FROM installation i WHERE i.installation_id = h.installation_id), 1), now(), c.reclaimed, ` + hasOpenGroup
+		coalesce((SELECT authority_epoch FROM installation i WHERE i.installation_id = h.installation_id), 1), now(), c.reclaimed, c.lane, ` + hasOpenGroup
 }
 
 // advanceRows raises the generation of every row on a head: whoever held an older one is fenced.
@@ -288,8 +294,18 @@ func (ev Evaluation) generations() []int64 {
 }
 
 // DeferEvaluation frees the lease and makes the captured rows due again after delay; spend says whether it counts as an
-// attempt (a rate limit, pending authority or a lagging read does not). Errors: ErrLeaseLost, ErrSuperseded.
+// attempt (a rate limit or a lagging read does not). Errors: ErrLeaseLost, ErrSuperseded.
 func (s *Store) DeferEvaluation(ctx context.Context, ev Evaluation, delay time.Duration, cause string, spend bool) error {
+	return s.deferEvaluation(ctx, ev, delay, cause, spend, false)
+}
+
+// AwaitAuthority is DeferEvaluation for what a pending fan-out holds back (RG-225): it spends no attempt, and the end of a pass
+// over the repository makes the rows due before delay is over. Errors: ErrLeaseLost, ErrSuperseded.
+func (s *Store) AwaitAuthority(ctx context.Context, ev Evaluation, delay time.Duration, cause string) error {
+	return s.deferEvaluation(ctx, ev, delay, cause, false, true)
+}
+
+func (s *Store) deferEvaluation(ctx context.Context, ev Evaluation, delay time.Duration, cause string, spend, awaits bool) error {
 	numbers, generations := ev.rowArrays()
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		var ok bool
@@ -305,11 +321,11 @@ func (s *Store) DeferEvaluation(ctx context.Context, ev Evaluation, delay time.D
 		_, err := tx.Exec(ctx, `
 			-- name: DeferEvaluation
 			UPDATE evaluation e SET available_at = now() + make_interval(secs => $6), last_error = left($7, 1000),
-				attempts = e.attempts + CASE WHEN $8 THEN 1 ELSE 0 END
+				attempts = e.attempts + CASE WHEN $8 THEN 1 ELSE 0 END, awaits_authority = $9
 			FROM unnest($4::integer[], $5::bigint[]) AS d(number, generation)
 			WHERE e.installation_id = $1 AND e.repository_id = $2 AND e.head_sha = $3
 				AND e.number = d.number AND e.generation = d.generation`,
-			ev.Head.Installation, ev.Head.Repository, ev.Head.SHA, numbers, generations, seconds(delay), cause, spend)
+			ev.Head.Installation, ev.Head.Repository, ev.Head.SHA, numbers, generations, seconds(delay), cause, spend, awaits)
 		return err
 	})
 	return s.evaluationError(ctx, ev, err, "defer")
@@ -343,6 +359,7 @@ func (s *Store) RequeueEvaluation(ctx context.Context, ev Evaluation, reason str
 		_, err := tx.Exec(ctx, `
 			-- name: RequeueRows
 			UPDATE evaluation SET head_generation = $4, recheck = false, available_at = now(), lane = least(lane, 0),
+				awaits_revocation = true, awaits_authority = false,
 				reason = CASE WHEN delivery_id = '' THEN $5 ELSE reason END,
 				authority_epoch = coalesce((SELECT authority_epoch FROM installation WHERE installation_id = $1), 1)
 			WHERE installation_id = $1 AND repository_id = $2 AND head_sha = $3`,

@@ -77,33 +77,19 @@ type Invalidation struct {
 	Group *MergeGroup
 }
 
-// ClaimInvalidation leases the next head whose newest generation is not yet invalidated (RG-180, RG-182). One conditional
-// statement. Installations that are paused by a rate limit are passed over (RG-145). Errors: ErrNoWork.
+// ClaimInvalidation leases the next head whose newest generation is not yet invalidated (RG-180, RG-182): urgent lanes first,
+// installations in turn (see Draw), the oldest of an installation first. One conditional statement. Installations that are paused
+// by a rate limit are passed over (RG-145). Errors: ErrNoWork.
 func (s *Store) ClaimInvalidation(ctx context.Context, holder string, ttl time.Duration) (Invalidation, error) {
-	const q = `
-		-- name: ClaimInvalidation
-		WITH candidate AS (
-			SELECT h.installation_id, h.repository_id, h.head_sha
-			FROM head h LEFT JOIN installation i USING (installation_id)
-			WHERE h.invalidated_generation < h.generation AND h.invalidation_available_at <= now()
-				AND (h.invalidation_expires_at IS NULL OR h.invalidation_expires_at < now())
-				AND (i.paused_until IS NULL OR i.paused_until <= now())
-			ORDER BY h.lane, h.invalidation_available_at, h.installation_id, h.repository_id, h.head_sha
-			LIMIT 1 FOR UPDATE OF h SKIP LOCKED
-		)
-		UPDATE head h SET invalidation_token = nextval('lease_token_seq'), invalidation_holder = $1,
-			invalidation_expires_at = now() + make_interval(secs => $2)
-		FROM candidate c
-		WHERE (h.installation_id, h.repository_id, h.head_sha) = (c.installation_id, c.repository_id, c.head_sha)
-		RETURNING ` + headStateColumns + `, h.invalidation_token, h.lane, h.invalidation_attempts, h.requested_at, h.traceparent,
-			EXISTS (SELECT FROM merge_group g WHERE (g.installation_id, g.repository_id, g.head_sha) = (h.installation_id, h.repository_id, h.head_sha))`
+	d := s.draw(ctx, queueInvalidation, evaluationLanes)
 	var inv Invalidation
 	var grouped bool
-	err := s.queryOne(ctx, q, []any{holder, seconds(ttl)},
+	err := s.queryOne(ctx, claimInvalidationSQL, d.args(holder, ttl),
 		append(inv.dest(), &inv.Token, &inv.Lane, &inv.Attempts, &inv.RequestedAt, &inv.Traceparent, &grouped)...)
 	if err != nil {
 		return inv, rowError(err, ErrNoWork, "claim invalidation")
 	}
+	s.turns.served(queueInvalidation, inv.Lane, inv.Head.Installation)
 	if inv.Seen, err = s.SeenPulls(ctx, inv.Head); err != nil || !grouped {
 		return inv, err
 	}
@@ -114,6 +100,23 @@ func (s *Store) ClaimInvalidation(ctx context.Context, holder string, ttl time.D
 	return inv, err
 }
 
+var claimInvalidationSQL = `
+	-- name: ClaimInvalidation
+	WITH candidate AS (` + inTurn("head q WHERE q.invalidated_generation < q.generation AND", `
+		SELECT h.installation_id, h.repository_id, h.head_sha FROM head h
+		WHERE h.lane = l.lane AND h.installation_id = t.installation_id
+			AND h.invalidated_generation < h.generation AND h.invalidation_available_at <= now()
+			AND (h.invalidation_expires_at IS NULL OR h.invalidation_expires_at < now())
+		ORDER BY h.invalidation_available_at, h.repository_id, h.head_sha
+		LIMIT 1 FOR UPDATE OF h SKIP LOCKED`) + `
+	)
+	UPDATE head h SET invalidation_token = nextval('lease_token_seq'), invalidation_holder = $1,
+		invalidation_expires_at = now() + make_interval(secs => $2)
+	FROM candidate c
+	WHERE (h.installation_id, h.repository_id, h.head_sha) = (c.installation_id, c.repository_id, c.head_sha)
+	RETURNING ` + headStateColumns + `, h.invalidation_token, h.lane, h.invalidation_attempts, h.requested_at, h.traceparent,
+		EXISTS (SELECT FROM merge_group g WHERE (g.installation_id, g.repository_id, g.head_sha) = (h.installation_id, h.repository_id, h.head_sha))`
+
 // MaxPullsOnHead bounds the pull requests that one head's work takes up at once.
 const MaxPullsOnHead = 1000
 
@@ -121,9 +124,10 @@ const MaxPullsOnHead = 1000
 func (s *Store) SeenPulls(ctx context.Context, key HeadKey) ([]SeenPull, error) {
 	const q = `
 		-- name: SeenPulls
-		SELECT p.number, p.state, p.merged FROM pull p
-		WHERE p.installation_id = $1 AND p.repository_id = $2 AND (p.head_sha = $3 OR EXISTS (
-			SELECT FROM evaluation e WHERE (e.installation_id, e.repository_id, e.number) = (p.installation_id, p.repository_id, p.number) AND e.head_sha = $3))
+		SELECT p.number, p.state, p.merged FROM (
+			SELECT number FROM pull WHERE installation_id = $1 AND repository_id = $2 AND head_sha = $3
+			UNION SELECT number FROM evaluation WHERE installation_id = $1 AND repository_id = $2 AND head_sha = $3
+		) AS seen JOIN pull p ON p.installation_id = $1 AND p.repository_id = $2 AND p.number = seen.number
 		ORDER BY p.state = 'closed', p.number LIMIT $4`
 	seen, err := queryAll(ctx, s, q, []any{key.Installation, key.Repository, key.SHA, MaxPullsOnHead}, pgx.RowToStructByPos[SeenPull])
 	if err != nil {
@@ -196,8 +200,8 @@ func (s *Store) CompleteInvalidation(ctx context.Context, inv Invalidation, cand
 		}
 		tag, err := tx.Exec(ctx, `
 			-- name: WakeHeadEvaluations
-			UPDATE evaluation SET available_at = least(available_at, now())
-			WHERE installation_id = $1 AND repository_id = $2 AND head_sha = $3 AND NOT recheck`, inv.key()[:3]...)
+			UPDATE evaluation SET available_at = CASE WHEN recheck THEN available_at ELSE least(available_at, now()) END, awaits_revocation = false
+			WHERE installation_id = $1 AND repository_id = $2 AND head_sha = $3 AND (awaits_revocation OR NOT recheck)`, inv.key()[:3]...)
 		due = int(tag.RowsAffected())
 		if inv.Group != nil && inv.Group.State == GroupOpen {
 			due++

@@ -77,6 +77,9 @@ var invariants = []invariant{
 	{"I5 a group carries no epoch from the future", `
 		SELECT format('group %s/%s/%s epoch %s of %s', g.installation_id, g.repository_id, g.head_sha, g.authority_epoch, i.authority_epoch)
 		FROM merge_group g LEFT JOIN installation i USING (installation_id) WHERE g.authority_epoch > coalesce(i.authority_epoch, 1)`},
+	{"P9 no evaluation waits for a revocation that is over", `
+		SELECT format('evaluation %s/%s#%s', e.installation_id, e.repository_id, e.number)
+		FROM evaluation e JOIN head h USING (installation_id, repository_id, head_sha) WHERE e.awaits_revocation AND h.generation = h.invalidated_generation`},
 	{"a settled decision says when", `
 		SELECT format('decision %s', decision_id) FROM decision WHERE (outcome = 'intended') <> (settled_at IS NULL)`},
 }

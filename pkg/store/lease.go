@@ -10,7 +10,7 @@ import (
 
 // WorkerConfig is what every service that claims rows shares.
 type WorkerConfig struct {
-	Concurrency int           `env:"COUNTERSIGN_WORKER_CONCURRENCY" envDefault:"4" desc:"rows worked at once by this process, 1 to 64"`
+	Concurrency int           `env:"COUNTERSIGN_WORKER_CONCURRENCY" envDefault:"8" desc:"rows worked at once by this process, 1 to 64; a quarter of them is kept for what an event asked for, and one for a second installation"`
 	Poll        time.Duration `env:"COUNTERSIGN_WORKER_POLL" envDefault:"500ms" desc:"mean time between looks at Postgres without a nudge, 50ms to 60s (RG-276)"`
 	Lease       time.Duration `env:"COUNTERSIGN_WORKER_LEASE" envDefault:"120s" desc:"how long a claim is held without renewal, 30s to 1h; renewed at a third of it (RG-275, RG-276)"`
 	RetryMax    time.Duration `env:"COUNTERSIGN_WORKER_RETRY_MAX" envDefault:"60s" desc:"cap of the exponential backoff of failed work, 5s to 1h (RG-269)"`

@@ -36,11 +36,12 @@ const bumpHeadSet = `
         evaluation_expires_at = NULL, evaluation_holder = '',
         updated_at = now()`
 
-// replaceEvaluationSet replaces a pending evaluation by a newer trigger (RG-107, RG-111). A watermark never goes back.
+// replaceEvaluationSet replaces a pending evaluation by a newer trigger (RG-107, RG-111). A watermark never goes back. Every
+// trigger advances the head as well, so the row waits for the revocation again.
 const replaceEvaluationSet = `
         generation = excluded.generation, head_sha = excluded.head_sha, head_generation = excluded.head_generation,
         authority_epoch = excluded.authority_epoch, lane = least(e.lane, excluded.lane), recheck = false,
-        available_at = now(), attempts = 0, last_error = '',
+        available_at = now(), attempts = 0, last_error = '', awaits_revocation = true, awaits_authority = false,
         delivery_id = CASE WHEN excluded.delivery_id <> '' OR e.recheck THEN excluded.delivery_id ELSE e.delivery_id END,
         reason = CASE WHEN excluded.delivery_id <> '' OR e.recheck THEN excluded.reason ELSE e.reason END,
         traceparent = excluded.traceparent,

@@ -60,6 +60,7 @@ type Store struct {
 	cfg    Config
 	pool   *pgxpool.Pool // statements and short transactions
 	guards *pgxpool.Pool // one connection for each held guard; its own pool, so that a holder never waits for a statement's connection and the reverse (P10)
+	turns  turns         // which installation this process served last, of each queue
 }
 
 // Open connects and proves that the schema is exactly the packaged one; it never changes it (RG-442).

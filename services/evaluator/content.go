@@ -41,6 +41,7 @@ func (c *collector) readOptional(ctx context.Context, needs policy.Requirements)
 			}
 		}
 	}
+	c.contents = c.contents || len(needs.FileContents) > 0 || len(needs.OlderHeads) > 0
 	for _, k := range needs.OlderHeads {
 		if p, _, ok := c.pull(k.Pull); ok {
 			if err := c.readOlderHead(ctx, p, k.SHA); err != nil {

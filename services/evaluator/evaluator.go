@@ -77,11 +77,12 @@ type Worker struct {
 	Deps
 	metrics *metrics
 	backlog backlogMetrics
+	shares  *store.Shares
 }
 
 // New returns a Worker.
 func New(d Deps) *Worker {
-	return &Worker{Deps: d, metrics: newMetrics(d.Metrics), backlog: newBacklogMetrics(d.Metrics)}
+	return &Worker{Deps: d, metrics: newMetrics(d.Metrics), backlog: newBacklogMetrics(d.Metrics), shares: store.NewShares(d.Config.Worker.Concurrency)}
 }
 
 // Run opens what the evaluator needs and works until ctx ends; then it lets running evaluations finish.
@@ -143,10 +144,12 @@ func (w *Worker) Loop(rt *daemon.Runtime) nudge.Work {
 
 // Step claims one head with its waiting evaluations and works it. did is false when nothing was due.
 func (w *Worker) Step(ctx context.Context, via nudge.Via) (did bool, err error) {
+	drawing, share := w.shares.Begin(ctx)
+	defer share.End()
 	// Merge groups first: they are few, and everybody behind them in the queue waits.
 	ev, err := w.Store.ClaimMergeGroup(ctx, w.Replica, w.Config.Worker.Lease)
 	if errors.Is(err, store.ErrNoWork) {
-		ev, err = w.Store.ClaimEvaluation(ctx, w.Replica, w.Config.Worker.Lease)
+		ev, err = w.Store.ClaimEvaluation(drawing, w.Replica, w.Config.Worker.Lease)
 	}
 	if errors.Is(err, store.ErrNoWork) {
 		return false, nil
@@ -154,6 +157,7 @@ func (w *Worker) Step(ctx context.Context, via nudge.Via) (did bool, err error) 
 	if err != nil {
 		return false, err
 	}
+	share.Took(ev.Head.Installation, laneOf(ev))
 	if len(ev.Rows) == 0 && ev.Group == nil { // taken away between the claim's two statements; the lease is all there is
 		_, err := w.Store.CompleteEvaluation(ctx, ev, nil)
 		return true, ignoreLost(err)
@@ -179,6 +183,14 @@ func (w *Worker) evaluateHeld(ctx context.Context, ev store.Evaluation) (outcome
 	return out, store.LeaseError(held, err)
 }
 
+// laneOf is the lane a claimed head was drawn from.
+func laneOf(ev store.Evaluation) store.Lane {
+	if len(ev.Rows) == 0 {
+		return store.LaneInteractive
+	}
+	return ev.Rows[0].Lane
+}
+
 // budgetLane is what an evaluation's requests count as when slots or budget are short.
 func budgetLane(l store.Lane) ghclient.Lane {
 	switch l {
@@ -197,7 +209,12 @@ func (w *Worker) settle(ctx context.Context, ev store.Evaluation, out outcome, v
 	}
 	d := w.disposition(ev, err)
 	if d.After > 0 {
-		deferErr := w.Store.DeferEvaluation(context.WithoutCancel(ctx), ev, d.After, err.Error(), d.Spend)
+		var deferErr error
+		if heldByAuthority(err) && ev.Group == nil { // a group's row has a due time of its own
+			deferErr = w.Store.AwaitAuthority(context.WithoutCancel(ctx), ev, d.After, err.Error())
+		} else {
+			deferErr = w.Store.DeferEvaluation(context.WithoutCancel(ctx), ev, d.After, err.Error(), d.Spend)
+		}
 		if ignoreLost(deferErr) != nil {
 			w.Log.WarnContext(ctx, "defer evaluation failed", "err", deferErr) // the lease ends by itself
 		}
@@ -224,10 +241,8 @@ func (w *Worker) settle(ctx context.Context, ev store.Evaluation, out outcome, v
 // and a read that lags (P5). What has lagged for long is asked for less often: it may never appear.
 func (w *Worker) disposition(ev store.Evaluation, err error) retry.Disposition {
 	poll := w.Config.Worker.Poll
-	var fence *store.FenceError
 	switch {
-	case errors.Is(err, errAuthorityPending),
-		errors.As(err, &fence) && (fence.Fence == store.FenceAuthorityPending || fence.Fence == store.FenceEpoch):
+	case heldByAuthority(err):
 		return retry.Disposition{Result: retry.Deferred, After: max(hook.Pace(5*time.Second), 10*poll)}
 	case errors.Is(err, errMembersPending):
 		return retry.Disposition{Result: retry.Deferred, After: max(hook.Pace(500*time.Millisecond), poll)}
@@ -241,6 +256,13 @@ func (w *Worker) disposition(ev store.Evaluation, err error) retry.Disposition {
 		d.After = retry.Aging(ev.ClaimedAt.Sub(row.RequestedAt), row.Attempts, w.Config.Worker.RetryMax)
 	}
 	return d
+}
+
+// heldByAuthority reports whether a fan-out that is pending, or began meanwhile, is what stopped the evaluation.
+func heldByAuthority(err error) bool {
+	var fence *store.FenceError
+	return errors.Is(err, errAuthorityPending) ||
+		errors.As(err, &fence) && (fence.Fence == store.FenceAuthorityPending || fence.Fence == store.FenceEpoch)
 }
 
 func ignoreLost(err error) error {

@@ -3,6 +3,8 @@ package evaluator
 import (
 	"context"
 	"errors"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/countersign/countersign/pkg/policy"
@@ -17,7 +19,7 @@ func (w *Worker) recheck(ctx context.Context, ev store.Evaluation, e evidence, v
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return outcome{did: didNotReach}, err
 	}
-	if err == nil && published.HeadGeneration == ev.Generation && published.Verdict == string(verdict.MarshalCanonical()) {
+	if err == nil && published.HeadGeneration == ev.Generation && sameDecision(published, e.snapshot, verdict) {
 		var later []store.FollowUp
 		if verdict.NextDue != nil {
 			later = []store.FollowUp{{
@@ -34,3 +36,30 @@ func (w *Worker) recheck(ctx context.Context, ev store.Evaluation, e evidence, v
 	}
 	return outcome{did: didRequeue}, w.requeue(ctx, ev, "recheck.changed")
 }
+
+// sameDecision reports whether a fresh verdict says what was published. The commit that a base branch is at is not compared where
+// it has the same rules: a base branch moves all day, and a new publication would say the same (P15). Where it has not, the
+// verdict is another one though it may read alike.
+func sameDecision(published store.StoredDecision, now policy.Snapshot, verdict policy.Verdict) bool {
+	if published.Verdict == string(verdict.MarshalCanonical()) {
+		return true
+	}
+	then, err := policy.DecodeSnapshot([]byte(published.Evidence))
+	if err != nil {
+		return false
+	}
+	if now, err = policy.DecodeSnapshot(now.MarshalCanonical()); err != nil { // in the form that what was stored comes back in
+		return false
+	}
+	verdict.Pulls = slices.Clone(verdict.Pulls)
+	for i, p := range verdict.Pulls {
+		was := slices.IndexFunc(then.Pulls, func(q policy.PullRequest) bool { return q.Number == p.Number })
+		if was < 0 || !sameRules(then.Bases[then.Pulls[was].BaseSHA], now.Bases[p.BaseSHA]) {
+			return false
+		}
+		verdict.Pulls[i].BaseSHA = then.Pulls[was].BaseSHA
+	}
+	return published.Verdict == string(verdict.MarshalCanonical())
+}
+
+func sameRules(a, b policy.Base) bool { return reflect.DeepEqual(a, b) }

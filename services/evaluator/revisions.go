@@ -52,6 +52,8 @@ func difference(was ghclient.Pull, rulesRef string, now ghclient.Pull) string {
 		return "base branch"
 	case now.ChangedFiles != was.ChangedFiles:
 		return "changed files"
+	case now.Commits != was.Commits:
+		return "commits"
 	case now.Draft != was.Draft:
 		return "draft"
 	case !slices.Equal(now.Labels, was.Labels):

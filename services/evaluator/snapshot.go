@@ -23,6 +23,8 @@ type evidence struct {
 	snapshot policy.Snapshot
 	pulls    []ghclient.Pull // as they were when the snapshot was made
 	rulesRef map[int]string  // the commit each pull request's rules were read at
+	rules    map[int]string  // which rules those are, for the next base push (P15)
+	contents bool            // contents of files at the base were compared, too
 	moved    []store.PullFact
 	closed   []store.PullFact // rows whose pull request is closed by now
 	htmlURL  string
@@ -39,6 +41,19 @@ func (e evidence) baseRefs() []string {
 	return slices.Compact(refs)
 }
 
+// bases are what a push to a base branch can change of this evidence.
+func (e evidence) bases() []store.Basis {
+	var bases []store.Basis
+	for _, p := range e.pulls {
+		b := store.Basis{Number: p.Number, Head: store.SHA(p.HeadSHA), BaseRef: p.BaseRef, Rules: e.rules[p.Number], Change: p.ChangeDigest()}
+		if e.contents {
+			b.Rules = "" // what else the base has enters the verdict
+		}
+		bases = append(bases, b)
+	}
+	return bases
+}
+
 // maxPolicyBytes bounds a policy file (RG-357).
 const maxPolicyBytes = 1_000_000
 
@@ -52,7 +67,7 @@ func (w *Worker) collect(ctx context.Context, gh GitHub, repo ghclient.Repo, ev 
 	if truncated(seen, ev.Rows) {
 		return evidence{}, errTooManyPulls
 	}
-	c := &collector{w: w, gh: gh, repo: repo, ev: ev, evidence: evidence{rulesRef: map[int]string{}}, members: map[string]map[string]bool{}}
+	c := &collector{w: w, gh: gh, repo: repo, ev: ev, evidence: evidence{rulesRef: map[int]string{}, rules: map[int]string{}}, members: map[string]map[string]bool{}}
 	c.snapshot = policy.Snapshot{
 		Version: policy.SnapshotVersion, Now: ev.ClaimedAt.UTC(), HeadSHA: string(ev.Head.SHA), Settings: w.Config.settings(),
 		Repository: policy.Repository{ID: repo.ID, FullName: repo.FullName(), Owner: repo.Owner},
@@ -260,6 +275,7 @@ func (c *collector) keep(e ghclient.Evidence) {
 		c.snapshot.Repository.OwnerType = e.Repository.OwnerType
 	}
 	c.rulesRef[e.Pull.Number] = e.RulesRef
+	c.rules[e.Pull.Number] = e.RulesDigest()
 	if c.htmlURL == "" || e.Pull.Number == c.ev.Trigger().Number {
 		c.htmlURL = e.Pull.HTMLURL
 	}

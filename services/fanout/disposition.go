@@ -33,7 +33,7 @@ func dispose(err error, attempts int, retryMax time.Duration) retry.Disposition 
 // settle does what dispose says. A pass that was completed has deleted its row already. It returns the disposition as it came
 // to be, and the database's error when the row could not be given back: its lease then expires by itself.
 func (s *Service) settle(ctx context.Context, a store.Authority, failure error) (retry.Disposition, error) {
-	d := dispose(failure, a.Attempts, s.cfg.RetryMax)
+	d := dispose(failure, a.Attempts, s.cfg.Worker.RetryMax)
 	var err error
 	// A process that is being stopped still gives its lease back.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)

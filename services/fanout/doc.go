@@ -24,10 +24,9 @@
 //
 // # What it does not check
 //
-// Whether a change really alters a verdict. A push to a base branch queues every open pull request on it, also when neither
-// CODEOWNERS nor policy changed; the narrowing of D20 (P15: compare the two files at the new base with what each pull request
-// was decided by) is not built, and its place is between the listing and AdvancePage in pass.go. Nor can it revoke what it
-// can no longer reach: once an installation is gone, so is the token that could write there (RG-230).
+// Whether a change really alters a verdict, but for a push to a base branch: narrow.go compares the rules at the new tip, and what
+// GitHub compares for each pull request, with what the last decision rested on, and leaves alone what is the same (P15). Nor can
+// it revoke what it can no longer reach: once an installation is gone, so is the token that could write there (RG-230).
 //
 // # Order of writes, and a crash after each
 //

@@ -131,6 +131,15 @@ func (f *fakeGitHub) OpenPulls(ctx context.Context, r ghclient.Repo, base string
 	return out, 0, nil
 }
 
+// The fake's branches have no rules that can be named, so that nothing is narrowed; narrow_test.go has the stand-in.
+func (f *fakeGitHub) BaseRules(ctx context.Context, r ghclient.Repo, branch string) (ghclient.BaseRules, error) {
+	return ghclient.BaseRules{}, f.ask(ctx, "rules "+branch)
+}
+
+func (f *fakeGitHub) Changes(ctx context.Context, r ghclient.Repo, numbers []int) (map[int]ghclient.Pull, error) {
+	return nil, f.ask(ctx, "changes")
+}
+
 // wakes collects what was sent.
 type wakes struct {
 	mu   sync.Mutex
@@ -183,7 +192,7 @@ func setup(t *testing.T) *bundle {
 
 func testConfig() Config {
 	return Config{
-		Workers: 2, Lease: time.Minute, Poll: 20 * time.Millisecond, RetryMax: time.Minute, InaccessibleRetryMax: 6 * time.Hour,
+		Worker: store.WorkerConfig{Concurrency: 2, Lease: time.Minute, Poll: 20 * time.Millisecond, RetryMax: time.Minute}, InaccessibleRetryMax: 6 * time.Hour,
 	}
 }
 

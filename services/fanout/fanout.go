@@ -73,6 +73,8 @@ type GitHub interface {
 	Repositories(ctx context.Context) ([]ghclient.RepositoryInfo, error)
 	Repository(ctx context.Context, r ghclient.Repo) (ghclient.RepositoryInfo, error)
 	OpenPulls(ctx context.Context, r ghclient.Repo, base string, page int) ([]ghclient.Pull, int, error)
+	BaseRules(ctx context.Context, r ghclient.Repo, branch string) (ghclient.BaseRules, error)
+	Changes(ctx context.Context, r ghclient.Repo, numbers []int) (map[int]ghclient.Pull, error)
 }
 
 // Claims is how a row is held and given back.
@@ -87,6 +89,8 @@ type Claims interface {
 type Passes interface {
 	SplitInstallation(ctx context.Context, a store.Authority, repos []store.RepositoryRef) error
 	AdvancePage(ctx context.Context, a store.Authority, fullName string, pulls []store.PullFact, next int) error
+	ReadBases(ctx context.Context, a store.Authority, numbers []int) (map[int]store.Basis, error)
+	AdvancePageNarrowed(ctx context.Context, a store.Authority, fullName string, pulls []store.PullFact, rests map[int]store.Basis, next int) (kept []int, err error)
 	FinishAuthority(ctx context.Context, a store.Authority) error
 }
 
@@ -118,6 +122,7 @@ type Service struct {
 	cfg     Config
 	deps    Deps
 	metrics *metrics
+	shares  *store.Shares
 }
 
 // New puts a Service together; it starts nothing. cfg is not validated here, so that tests may use shorter times.
@@ -135,13 +140,13 @@ func New(cfg Config, d Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register metrics of the fan-out: %w", err)
 	}
-	return &Service{cfg: cfg, deps: d, metrics: m}, nil
+	return &Service{cfg: cfg, deps: d, metrics: m, shares: store.NewShares(cfg.Worker.Concurrency)}, nil
 }
 
 // Serve works until ctx ends; grace bounds what still runs then. bus may be nil: the queue is then found by polling alone (I7).
 func (s *Service) Serve(ctx context.Context, bus *nudge.Bus, grace time.Duration) error {
 	return nudge.Work{
-		Bus: bus, Subject: nudge.Fanout, Service: serviceName, Poll: s.cfg.Poll, Concurrency: s.cfg.Workers, Grace: grace,
+		Bus: bus, Subject: nudge.Fanout, Service: serviceName, Poll: s.cfg.Worker.Poll, Concurrency: s.cfg.Worker.Concurrency, Grace: grace,
 		Log: s.deps.Log, Metrics: s.deps.Metrics,
 		Step: func(step context.Context, via nudge.Via) (bool, error) { return s.step(step, ctx.Done(), via) },
 	}.Run(ctx)
@@ -150,17 +155,20 @@ func (s *Service) Serve(ctx context.Context, bus *nudge.Bus, grace time.Duration
 // step claims one row and works it. stopping ends the pass after the page it is at. The only errors are the database's.
 func (s *Service) step(ctx context.Context, stopping <-chan struct{}, via nudge.Via) (did bool, err error) {
 	began := time.Now()
-	a, err := s.deps.Store.ClaimAuthority(ctx, s.deps.Holder, s.cfg.Lease)
+	drawing, share := s.shares.Begin(ctx)
+	defer share.End()
+	a, err := s.deps.Store.ClaimAuthority(drawing, s.deps.Holder, s.cfg.Worker.Lease)
 	if isNoWork(err) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
+	share.Took(a.Installation, a.Lane)
 	ctx, span := s.deps.Tracer.Start(daemon.WithTraceparent(ctx, a.Traceparent), "fanout pass", trace.WithSpanKind(trace.SpanKindConsumer))
 	defer span.End()
 	s.metrics.claimed(a)
-	p := &pass{service: s, authority: a, github: s.deps.GitHub(a.Installation), stopping: stopping}
+	p := &pass{service: s, authority: a, github: s.deps.GitHub(a.Installation), stopping: stopping, why: map[why]int{}}
 	failure := p.run(ghclient.WithLane(ctx, ghclient.LaneFanout))
 	d, err := s.settle(ctx, a, failure)
 	s.metrics.record(p, d, time.Since(began))
@@ -180,6 +188,11 @@ func (s *Service) log(ctx context.Context, p *pass, d retry.Disposition, via nud
 		daemon.KeyEpoch, int64(a.Epoch), daemon.KeyLeaseToken, int64(a.Token), daemon.KeyAttempt, a.Attempts,
 		daemon.KeyVia, string(via), "pages", p.pages, "pulls", p.pulls, "repositories", p.repositories,
 		daemon.KeyResult, string(d.Result), daemon.KeyElapsedMS, took.Milliseconds(),
+	}
+	for _, reason := range whys {
+		if n := p.why[reason]; n > 0 {
+			attrs = append(attrs, "pulls_"+string(reason), n)
+		}
 	}
 	if p.skipped != "" {
 		attrs = append(attrs, "skipped", p.skipped)

@@ -17,10 +17,10 @@ import (
 // The database decides; the local clock is used only to stop earlier.
 func (s *Service) hold(ctx context.Context, a store.Authority) (held context.Context, release func()) {
 	held, cancel := context.WithCancelCause(ctx)
-	trustedUntil := time.Now().Add(s.cfg.Lease)
+	trustedUntil := time.Now().Add(s.cfg.Worker.Lease)
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
-		tick := time.NewTicker(max(s.cfg.Lease/3, hook.Pace(time.Second)))
+		tick := time.NewTicker(max(s.cfg.Worker.Lease/3, hook.Pace(time.Second)))
 		defer tick.Stop()
 		for {
 			select {
@@ -29,16 +29,16 @@ func (s *Service) hold(ctx context.Context, a store.Authority) (held context.Con
 			case <-tick.C:
 			}
 			asked := time.Now()
-			err := s.deps.Store.RenewAuthority(held, a, s.cfg.Lease)
+			err := s.deps.Store.RenewAuthority(held, a, s.cfg.Worker.Lease)
 			switch {
 			case err == nil:
-				trustedUntil = asked.Add(s.cfg.Lease)
+				trustedUntil = asked.Add(s.cfg.Worker.Lease)
 			case errors.Is(err, store.ErrLeaseLost):
 				cancel(err)
 				return
 			case held.Err() != nil:
 				return
-			case !time.Now().Before(trustedUntil.Add(-s.cfg.Lease / 3)):
+			case !time.Now().Before(trustedUntil.Add(-s.cfg.Worker.Lease / 3)):
 				// The next try would come too late.
 				cancel(fmt.Errorf("%w: not renewed in time: %w", store.ErrLeaseLost, err))
 				return

@@ -63,7 +63,7 @@ func TestLease(t *testing.T) {
 		t.Helper()
 		github := &slowGitHub{takes: takes, fakeGitHub: fakeGitHub{repos: []ghRepo{repo(10, "acme/api")}}}
 		cfg := testConfig()
-		cfg.Lease = 2 * time.Minute
+		cfg.Worker.Lease = 2 * time.Minute
 		service, err := New(cfg, Deps{Store: st, Waker: &wakes{}, Holder: "x", GitHub: func(store.InstallationID) GitHub { return github }})
 		if err != nil {
 			t.Fatal(err)

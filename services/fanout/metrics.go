@@ -17,6 +17,7 @@ type metrics struct {
 	passes       *prometheus.CounterVec
 	duration     *prometheus.HistogramVec
 	pulls        prometheus.Counter
+	considered   *prometheus.CounterVec
 	repositories prometheus.Counter
 	leasesLost   prometheus.Counter
 	wait         *prometheus.HistogramVec
@@ -42,6 +43,10 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "countersign_fanout_pulls_queued_total",
 			Help: "Pull requests whose head was revoked and whose evaluation was queued because of an authority change.",
 		}),
+		considered: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "countersign_fanout_pulls_considered_total",
+			Help: "Open pull requests that authority changes may concern, by why they were queued; kept: a base push left them alone, because it changed nothing they were decided by.",
+		}, []string{"why"}),
 		repositories: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "countersign_fanout_repositories_queued_total",
 			Help: "Repositories that installation-wide changes were split into.",
@@ -74,11 +79,14 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			m.passes.WithLabelValues(string(scope), string(result))
 		}
 	}
+	for _, reason := range whys {
+		m.considered.WithLabelValues(string(reason))
+	}
 	if r == nil {
 		return m, nil
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.passes, m.duration, m.pulls, m.repositories, m.rows, m.oldest, m.leasesLost, m.wait, m.attempts} {
+	for _, c := range []prometheus.Collector{m.passes, m.duration, m.pulls, m.considered, m.repositories, m.rows, m.oldest, m.leasesLost, m.wait, m.attempts} {
 		errs = append(errs, r.Register(c))
 	}
 	return m, errors.Join(errs...)
@@ -95,6 +103,9 @@ func (m *metrics) record(p *pass, d retry.Disposition, took time.Duration) {
 	m.passes.WithLabelValues(scope, string(d.Result)).Inc()
 	m.duration.WithLabelValues(scope).Observe(took.Seconds())
 	m.pulls.Add(float64(p.pulls))
+	for reason, n := range p.why {
+		m.considered.WithLabelValues(string(reason)).Add(float64(n))
+	}
 	m.repositories.Add(float64(p.repositories))
 }
 

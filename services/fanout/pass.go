@@ -26,6 +26,7 @@ type pass struct {
 	pages        int
 	pulls        int
 	repositories int
+	why          map[why]int
 	skipped      string // why nothing was queued; "" otherwise
 }
 
@@ -93,22 +94,28 @@ func (p *pass) queue(ctx context.Context) error {
 // walk goes on at the row's cursor and ends with the last page, which deletes the row. Each page is recorded before the next
 // is asked for: whoever takes over goes on behind it.
 func (p *pass) walk(ctx context.Context, repo ghclient.Repo) error {
+	rules, err := p.readRules(ctx, repo)
+	if err != nil {
+		return err
+	}
 	for {
 		pulls, next, err := p.github.OpenPulls(ctx, repo, p.authority.BaseRef, p.authority.Page)
 		if err != nil {
 			return err
 		}
-		if err := p.service.deps.Store.AdvancePage(ctx, p.authority, p.route, facts(pulls), next); err != nil {
+		queued, err := p.advance(ctx, repo, rules, pulls, next)
+		if err != nil {
 			return err
 		}
 		p.pages++
-		p.pulls += len(pulls)
-		if len(pulls) > 0 {
+		p.pulls += queued
+		if queued > 0 {
 			p.service.wake(ctx, nudge.Wake{
 				Subject: nudge.Invalidate, InstallationID: int64(p.authority.Installation), RepositoryID: int64(p.authority.Repository),
 			})
 		}
 		if next == 0 {
+			p.service.wake(ctx, nudge.Wake{Subject: nudge.Evaluate, InstallationID: int64(p.authority.Installation), RepositoryID: int64(p.authority.Repository)})
 			return nil
 		}
 		p.authority.Page = next

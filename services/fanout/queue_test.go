@@ -32,7 +32,7 @@ func TestCoalescing(t *testing.T) {
 		b.accept("5", installationWide())
 		var got []string
 		for {
-			a, err := b.fanout.ClaimAuthority(t.Context(), "x", testConfig().Lease)
+			a, err := b.fanout.ClaimAuthority(t.Context(), "x", testConfig().Worker.Lease)
 			if errors.Is(err, store.ErrNoWork) {
 				break
 			}

@@ -232,7 +232,7 @@ func TestRun(t *testing.T) {
 		b.openPulls(2, "main")
 		server := nudgetest.New(t)
 		cfg := testConfig()
-		cfg.Poll = 10 * time.Second // found by the nudge, or not in time
+		cfg.Worker.Poll = 10 * time.Second // found by the nudge, or not in time
 		cfg.Store, cfg.Nudge, cfg.GitHub = b.db.Config(storetest.Fanout), server.Config("fanout"), b.config()
 		cfg.Identity = daemon.IdentityConfig{Interval: time.Second, FreshFor: time.Minute}
 		rt, err := daemon.NewRuntime(t.Context(), daemon.RuntimeOptions{Service: "fanout", Output: t.Output(), Config: daemon.Config{ShutdownGrace: 10 * time.Second}})

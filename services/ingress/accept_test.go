@@ -166,7 +166,7 @@ func TestCoalescing(t *testing.T) {
 			return with(p, "pull_request.updated_at", at)
 		}
 		b.deliver("pull_request", pullRequest("opened", 7, headA, "open")).wantBody(t, true, true)
-		b.exec("UPDATE head SET invalidated_generation = generation")
+		b.exec("UPDATE head SET invalidated_generation = generation; UPDATE evaluation SET awaits_revocation = false")
 		b.deliver("pull_request", moved(headB, headA, "2024-05-01T11:00:00Z")).wantBody(t, true, true)
 		b.wantInt(1, "SELECT count(*) FROM head WHERE head_sha = $1 AND generation = 2 AND invalidated_generation = 1", headA)
 		b.deliver("pull_request", moved(headA, headB, "2024-05-01T12:00:00Z")).wantBody(t, true, true)

@@ -188,6 +188,9 @@ func pushWork(e ghclient.Event) Work {
 	case !e.OrgPolicy:
 		w := authority(e, store.ScopeBase)
 		w.Repository, w.FullName, w.BaseRef = store.RepositoryID(e.Repository.ID), e.Repository.FullName, p.Branch
+		if !p.Forced { // a branch that was rewound or rewritten leaves no pull request as it was (P15)
+			w.Before, w.After = commit(p.Before), commit(p.After)
+		}
 		return Work{Authority: w}
 	case e.Repository.DefaultBranch != "" && p.Branch != e.Repository.DefaultBranch:
 		return none(WhyOtherBranch)
@@ -195,6 +198,14 @@ func pushWork(e ghclient.Event) Work {
 		return installationWork(e)
 	}
 	return none(WhyNoPolicy)
+}
+
+// commit is a payload's commit id, "" where it has not the form of one.
+func commit(text string) store.SHA {
+	if sha := store.SHA(text); sha.Valid() {
+		return sha
+	}
+	return ""
 }
 
 // repositoryEventWork is RG-078…080.

@@ -48,11 +48,12 @@ type Worker struct {
 	Deps
 	metrics *metrics
 	backlog backlogMetrics
+	shares  *store.Shares
 }
 
 // New returns a Worker.
 func New(d Deps) *Worker {
-	return &Worker{Deps: d, metrics: newMetrics(d.Metrics), backlog: newBacklogMetrics(d.Metrics)}
+	return &Worker{Deps: d, metrics: newMetrics(d.Metrics), backlog: newBacklogMetrics(d.Metrics), shares: store.NewShares(d.Worker.Concurrency)}
 }
 
 // Run opens what the invalidator needs and works until ctx ends; then it lets running passes finish.
@@ -114,13 +115,16 @@ func (w *Worker) Loop(rt *daemon.Runtime) nudge.Work {
 
 // Step claims one due head and revokes it. did is false when nothing was due.
 func (w *Worker) Step(ctx context.Context, via nudge.Via) (did bool, err error) {
-	inv, err := w.Store.ClaimInvalidation(ctx, w.Replica, w.Worker.Lease)
+	drawing, share := w.shares.Begin(ctx)
+	defer share.End()
+	inv, err := w.Store.ClaimInvalidation(drawing, w.Replica, w.Worker.Lease)
 	if errors.Is(err, store.ErrNoWork) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
+	share.Took(inv.Head.Installation, inv.Lane)
 	ctx, span := w.Tracer.Start(daemon.WithTraceparent(ctx, inv.Traceparent), "invalidate")
 	defer span.End()
 	w.metrics.wait.WithLabelValues(inv.Lane.String()).Observe(max(0, time.Since(inv.RequestedAt).Seconds()))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/countersign/countersign/pkg/daemon"
+	"github.com/countersign/countersign/pkg/githubsim"
 	"github.com/countersign/countersign/pkg/ghclient"
 	"github.com/countersign/countersign/pkg/nudge"
 	"github.com/countersign/countersign/pkg/nudge/nudgetest"
@@ -319,10 +320,13 @@ func TestServe(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	t.Parallel()
+	sim := githubsim.New(githubsim.Options{})
+	t.Cleanup(sim.Close)
+	key := string(sim.AddApp(githubsim.App{}).PEM)
 	environ := func(more ...string) []string {
 		return append([]string{
 			"COUNTERSIGN_DATABASE_URL=postgres://countersign_reconciler@127.0.0.1/countersign",
-			"COUNTERSIGN_GITHUB_APP_ID=7", "COUNTERSIGN_GITHUB_PRIVATE_KEY=x",
+			"COUNTERSIGN_GITHUB_APP_ID=7", "COUNTERSIGN_GITHUB_PRIVATE_KEY=" + key,
 		}, more...)
 	}
 	t.Run("RG-427 RG-428 RG-404 the defaults", func(t *testing.T) {

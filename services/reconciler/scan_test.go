@@ -200,7 +200,7 @@ func TestIdle(t *testing.T) {
 	// done plays the services that follow: everything queued was evaluated just now.
 	done := func(b *bundle) {
 		b.db.Exec("DELETE FROM evaluation")
-		b.db.Exec("UPDATE head SET invalidated_generation = generation")
+		b.db.Exec("UPDATE head SET invalidated_generation = generation; UPDATE evaluation SET awaits_revocation = false")
 		b.db.Exec("UPDATE pull SET evaluated_at = now()")
 	}
 	t.Run("RG-401 a pull request nothing waits for: head generation, pending revocation and evaluation", func(t *testing.T) {
@@ -253,7 +253,7 @@ func TestIdle(t *testing.T) {
 		t.Parallel()
 		b := setup(t, world(pull(1, 1)))
 		b.scan()
-		b.db.Exec("UPDATE head SET invalidated_generation = generation")
+		b.db.Exec("UPDATE head SET invalidated_generation = generation; UPDATE evaluation SET awaits_revocation = false")
 		evaluator := b.db.Store("countersign_evaluator")
 		read := []store.PullFact{{Number: 1, Head: store.SHA(sha(2)), BaseRef: "main", State: "open", UpdatedAt: time.Unix(2, 0)}}
 		lost, err := evaluator.ClaimEvaluation(t.Context(), "one", time.Minute)

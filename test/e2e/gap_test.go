@@ -95,7 +95,9 @@ func TestGaps(t *testing.T) {
 		d.state.Store(doorGone) // and nobody there at all
 		second := open()
 		within(t, "it did not arrive", func() bool { return b.failed("pull_request", "opened", 0) })
-		within(t, "both are known to be missed", func() bool { return b.db.QueryInt("SELECT count(*) FROM delivery_gap WHERE state = 'open' AND event IN ('membership', 'pull_request')") == 2 })
+		within(t, "both are known to be missed", func() bool {
+			return b.db.QueryInt("SELECT count(*) FROM delivery_gap WHERE state = 'open' AND event IN ('membership', 'pull_request')") == 2
+		})
 		if got := conclusion(first); got != "success" {
 			t.Errorf("before any event arrived the first check says %q", got)
 		}
@@ -104,7 +106,9 @@ func TestGaps(t *testing.T) {
 		within(t, "the first verdict follows the team, the second pull request has one", func() bool {
 			return conclusion(first) == "failure" && conclusion(second) == "failure"
 		})
-		within(t, "both gaps are filled", func() bool { return b.db.QueryInt("SELECT count(*) FROM delivery_gap WHERE state = 'filled' AND event IN ('membership', 'pull_request')") == 2 })
+		within(t, "both gaps are filled", func() bool {
+			return b.db.QueryInt("SELECT count(*) FROM delivery_gap WHERE state = 'filled' AND event IN ('membership', 'pull_request')") == 2
+		})
 		if n := b.db.QueryInt("SELECT count(*) FROM delivery_gap JOIN delivery ON guid = delivery_id WHERE delivery_gap.event IN ('membership', 'pull_request')"); n != 2 {
 			t.Errorf("%d of the missed deliveries are stored", n)
 		}
@@ -134,4 +138,3 @@ func within(t *testing.T, what string, reached func() bool) {
 	}
 	t.Fatalf("waited two minutes in vain until %s", what)
 }
-

@@ -1,0 +1,8 @@
+package store
+
+// ClaimStatements are the statements that draw from a queue, for the tests of their plans.
+var ClaimStatements = map[string]string{
+	"invalidation": claimInvalidationSQL,
+	"evaluation":   claimEvaluationSQL(),
+	"authority":    claimAuthoritySQL(),
+}
