@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/countersign/countersign/pkg/daemon"
-	"github.com/countersign/countersign/pkg/githubsim"
 	"github.com/countersign/countersign/pkg/ghclient"
+	"github.com/countersign/countersign/pkg/githubsim"
 	"github.com/countersign/countersign/pkg/nudge"
 	"github.com/countersign/countersign/pkg/nudge/nudgetest"
 	"github.com/countersign/countersign/pkg/store"
