@@ -161,6 +161,48 @@ func newQueueCommand() *cobra.Command {
 	}
 	db.add(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON array")
+	c.AddCommand(newPurgeCommand())
+	return c
+}
+
+func newPurgeCommand() *cobra.Command {
+	var db databaseFlags
+	var installation int64
+	c := &cobra.Command{
+		Use: "purge", Short: "Remove everything but the decisions of an installation that is gone",
+		Long: `Remove everything but the decisions of an installation that is gone, as the database's owner.
+
+Work of an installation that GitHub no longer lists is parked and wakes if it returns; this is for one that will not. Decisions
+stay: they are an append-only record. It may run again where it was interrupted.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if installation <= 0 {
+				return errors.New("--installation is not set: give the numeric id of the installation")
+			}
+			cfg, err := db.config()
+			if err != nil {
+				return err
+			}
+			s, err := store.Open(c.Context(), cfg)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			removed, err := s.PurgeInstallation(c.Context(), store.InstallationID(installation))
+			switch {
+			case errors.Is(err, store.ErrNotFound):
+				return findings(fmt.Sprintf("installation %d is not known here", installation))
+			case errors.Is(err, store.ErrNotGone):
+				return findings(fmt.Sprintf("installation %d is not gone: GitHub listed it at the last scan; uninstall the App there first", installation))
+			case err != nil:
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "removed %d rows\n", removed)
+			return err
+		},
+	}
+	db.add(c)
+	c.Flags().Int64Var(&installation, "installation", 0, "id of the installation")
 	return c
 }
 
@@ -178,7 +220,7 @@ func readQueues(c *cobra.Command, s *store.Store) ([]queueReport, error) {
 			return nil, err
 		}
 		for _, l := range lanes {
-			rows = append(rows, queueReport{Queue: q.name, Lane: l.Lane.String(), Due: l.Due, Leased: l.Leased, Waiting: l.Waiting, OldestAge: l.OldestAge.Seconds()})
+			rows = append(rows, queueReport{Queue: q.name, Lane: l.Lane.String(), Due: l.Due, Leased: l.Leased, Waiting: l.Waiting, Parked: l.Parked, OldestAge: l.OldestAge.Seconds()})
 		}
 	}
 	a, err := s.ReadAuthorityBacklog(c.Context())

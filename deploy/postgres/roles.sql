@@ -48,8 +48,12 @@ GRANT INSERT, UPDATE ON repository, pull, head, evaluation TO countersign_invali
 GRANT UPDATE (invalidated_at) ON delivery TO countersign_invalidator;
 GRANT UPDATE (paused_until, pause_reason) ON installation TO countersign_invalidator;
 
--- fanout: authority, heads, evaluations.
-GRANT INSERT, UPDATE ON repository, pull, head, evaluation TO countersign_fanout;
+-- fanout: authority, heads, evaluations. Of a head what ingress may: it writes no check run and proves nothing of one.
+GRANT INSERT, UPDATE ON repository, pull, evaluation TO countersign_fanout;
+REVOKE UPDATE ON head FROM countersign_fanout;
+GRANT INSERT, UPDATE (generation, lane, requested_at, traceparent, invalidation_available_at, invalidation_attempts,
+    invalidation_error, invalidation_expires_at, invalidation_holder, evaluation_expires_at, evaluation_holder, updated_at)
+    ON head TO countersign_fanout;
 GRANT INSERT, UPDATE, DELETE ON authority TO countersign_fanout;
 GRANT UPDATE (paused_until, pause_reason) ON installation TO countersign_fanout;
 
@@ -61,9 +65,14 @@ GRANT UPDATE (outcome, settled_at) ON decision TO countersign_evaluator;
 GRANT INSERT, UPDATE ON decision_chain, basis TO countersign_evaluator;
 GRANT UPDATE (paused_until, pause_reason) ON installation TO countersign_evaluator;
 
--- reconciler: every work row, its own lease, retention; never a decision.
+-- reconciler: every work row, its own lease, retention; never a decision. Of a head what ingress may, and that it drifted.
 GRANT INSERT, UPDATE ON installation, repository, pull, lease TO countersign_reconciler;
-GRANT INSERT, UPDATE, DELETE ON head, evaluation, authority TO countersign_reconciler;
+GRANT INSERT, UPDATE, DELETE ON evaluation, authority TO countersign_reconciler;
+REVOKE UPDATE ON head FROM countersign_reconciler;
+GRANT INSERT, DELETE, UPDATE (generation, lane, requested_at, traceparent, invalidation_available_at, invalidation_attempts,
+    invalidation_error, invalidation_expires_at, invalidation_holder, evaluation_expires_at, evaluation_holder, updated_at,
+    drifted_generation)
+    ON head TO countersign_reconciler;
 GRANT DELETE ON delivery TO countersign_reconciler;
 GRANT INSERT, UPDATE, DELETE ON delivery_log, delivery_gap, drift_cursor TO countersign_reconciler;
 

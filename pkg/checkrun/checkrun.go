@@ -96,6 +96,9 @@ func (m *Manager) GuardWait() time.Duration { return m.cfg.GuardWait }
 // ErrUnproved: GitHub was asked and the run still does not read as it must; the work stays pending and is tried again.
 var ErrUnproved = errors.New("the check run does not read back as it was written")
 
+// ErrRefused: GitHub understood a publication and will not do it. Asking soon again appends a decision each time and gains nothing.
+var ErrRefused = errors.New("github refuses the publication")
+
 // target is one head's run under the guard.
 type target struct {
 	m     *Manager

@@ -72,6 +72,9 @@ func (t *target) writeAndConfirm(ctx context.Context, p Publication, id store.De
 	_, err = t.gh.UpdateRun(ctx, t.repo, t.head.RunID, want)
 	t.audit(ctx, "publish", t.head.RunID, "in_progress", p.Decision.Conclusion, err)
 	answered = err == nil || refusedForGood(err) || errors.Is(err, ghclient.ErrRateLimited)
+	if refusedForGood(err) {
+		return answered, fmt.Errorf("publish decision %d: %w: %w", id, ErrRefused, err)
+	}
 	if err != nil && !errors.Is(err, ghclient.ErrUnknownOutcome) {
 		return answered, fmt.Errorf("publish decision %d: %w", id, err)
 	}

@@ -115,7 +115,14 @@ func scopeEpoch(ctx context.Context, tx pgx.Tx, w AuthorityWork) (Epoch, error) 
 		advance = 1
 	}
 	var epoch Epoch
+	var gone bool
 	err := tx.QueryRow(ctx, `
+		-- name: WasGone
+		SELECT EXISTS (SELECT FROM installation WHERE installation_id = $1 AND gone_at IS NOT NULL)`, w.Installation).Scan(&gone)
+	if err != nil {
+		return 0, err
+	}
+	err = tx.QueryRow(ctx, `
 		-- name: AdvanceEpoch
 		INSERT INTO installation AS i (installation_id, account_login, authority_epoch) VALUES ($1, $2, 1 + $3::bigint)
 		ON CONFLICT (installation_id) DO UPDATE SET
@@ -123,6 +130,9 @@ func scopeEpoch(ctx context.Context, tx pgx.Tx, w AuthorityWork) (Epoch, error) 
 			account_login = CASE WHEN excluded.account_login <> '' THEN excluded.account_login ELSE i.account_login END,
 			gone_at = NULL
 		RETURNING authority_epoch`, w.Installation, w.AccountLogin, advance).Scan(&epoch)
+	if err == nil && gone {
+		err = wakeInstallation(ctx, tx, w.Installation) // it spoke, so it is back (P14)
+	}
 	if err != nil || w.Repository == 0 || w.FullName == "" {
 		return epoch, err
 	}

@@ -75,7 +75,7 @@ func (s *Store) ReadAuthorityBacklog(ctx context.Context) (AuthorityBacklog, err
 		SELECT count(*) FILTER (WHERE state = 'due'), count(*) FILTER (WHERE state = 'leased'),
 			count(*) FILTER (WHERE state = 'waiting'), count(*) FILTER (WHERE state = 'parked'),
 			coalesce(extract(epoch FROM now() - min(requested_at) FILTER (WHERE state <> 'parked')), 0)::float8
-		FROM (SELECT requested_at, CASE WHEN expires_at >= now() THEN 'leased' WHEN parked_at IS NOT NULL THEN 'parked'
+		FROM (SELECT requested_at, CASE WHEN expires_at >= now() THEN 'leased' WHEN parked_at IS NOT NULL OR available_at = 'infinity' THEN 'parked'
 			WHEN available_at > now() THEN 'waiting' ELSE 'due' END AS state FROM authority) AS a`, nil,
 		&b.Due, &b.Leased, &b.Waiting, &b.Parked, &oldest)
 	if err != nil {

@@ -6,3 +6,6 @@ var ClaimStatements = map[string]string{
 	"evaluation":   claimEvaluationSQL(),
 	"authority":    claimAuthoritySQL(),
 }
+
+// SeenPullsSQL is what a test explains.
+const SeenPullsSQL = seenPullsSQL

@@ -34,22 +34,40 @@ type Guard struct {
 	store *Store
 	conn  *pgxpool.Conn
 	key   HeadKey
+	leave func() // gives this process's turn back
+}
+
+func (s *Store) takeTurn(ctx context.Context, key HeadKey, wait time.Duration) (leave func(), err error) {
+	bounded, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	leave, err = s.guardTurns.take(bounded, key)
+	if err != nil && ctx.Err() == nil {
+		err = ErrGuardTimeout
+	}
+	return leave, err
 }
 
 // AcquireGuard waits at the most wait for the guard of a head. Errors: ErrGuardTimeout, or the database's.
 // The order of the locks is the same for everybody: head, repository, installation. The head comes first, so that whoever waits for
 // another writer of the same head does not hold up authority events meanwhile (P10); those take one lock and no head's.
 func (s *Store) AcquireGuard(ctx context.Context, key HeadKey, wait time.Duration) (*Guard, error) {
+	began := time.Now()
+	leave, err := s.takeTurn(ctx, key, wait)
+	if err != nil {
+		return nil, fmt.Errorf("acquire guard of %s: %w", key, err)
+	}
+	wait = max(wait-time.Since(began), 0)
 	bounded, cancel := context.WithTimeout(ctx, wait+s.cfg.ConnectTimeout)
 	defer cancel()
 	conn, err := s.guards.Acquire(bounded)
 	if err != nil {
+		leave()
 		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 			err = ErrGuardTimeout // every guard connection is in use
 		}
 		return nil, fmt.Errorf("acquire guard of %s: %w", key, err)
 	}
-	g := &Guard{store: s, conn: conn, key: key}
+	g := &Guard{store: s, conn: conn, key: key, leave: leave}
 	if err := g.lock(bounded, wait); err != nil {
 		g.Release()
 		if pgCode(err) == codeLockNotAvailable || (ctx.Err() == nil && bounded.Err() != nil) {
@@ -91,6 +109,7 @@ func (g *Guard) Release() {
 	}
 	conn := g.conn
 	g.conn = nil
+	defer g.leave()
 	ctx, cancel := context.WithTimeout(context.Background(), g.store.cfg.StatementLimit)
 	defer cancel()
 	if _, err := conn.Exec(ctx, "SELECT pg_advisory_unlock_all()"); err != nil {

@@ -90,14 +90,18 @@ func (s *Store) ClaimInvalidation(ctx context.Context, holder string, ttl time.D
 		return inv, rowError(err, ErrNoWork, "claim invalidation")
 	}
 	s.turns.served(queueInvalidation, inv.Lane, inv.Head.Installation)
-	if inv.Seen, err = s.SeenPulls(ctx, inv.Head); err != nil || !grouped {
-		return inv, err
+	if inv.Seen, err = s.SeenPulls(ctx, inv.Head); err == nil && grouped {
+		var group MergeGroup
+		if group, err = s.GetMergeGroup(ctx, inv.Head); err == nil {
+			inv.Group = &group
+		}
 	}
-	group, err := s.GetMergeGroup(ctx, inv.Head)
-	if err == nil {
-		inv.Group = &group
+	if err != nil {
+		// Nobody works it: the next claim need not wait for the lease to end.
+		_ = s.DeferInvalidation(context.WithoutCancel(ctx), inv, time.Second, err.Error(), false)
+		return Invalidation{}, err
 	}
-	return inv, err
+	return inv, nil
 }
 
 var claimInvalidationSQL = `
@@ -120,16 +124,18 @@ var claimInvalidationSQL = `
 // MaxPullsOnHead bounds the pull requests that one head's work takes up at once.
 const MaxPullsOnHead = 1000
 
+const seenPullsSQL = `
+		-- name: SeenPulls
+		SELECT number, state, merged FROM (
+			SELECT p.number, p.state, p.merged FROM pull p WHERE p.installation_id = $1 AND p.repository_id = $2 AND p.head_sha = $3
+			UNION
+			SELECT p.number, p.state, p.merged FROM evaluation e JOIN pull p USING (installation_id, repository_id, number)
+			WHERE e.installation_id = $1 AND e.repository_id = $2 AND e.head_sha = $3) AS seen
+		ORDER BY state = 'closed', number LIMIT $4`
+
 // SeenPulls lists the pull requests last seen on a head (P6), at most MaxPullsOnHead, the open ones first.
 func (s *Store) SeenPulls(ctx context.Context, key HeadKey) ([]SeenPull, error) {
-	const q = `
-		-- name: SeenPulls
-		SELECT p.number, p.state, p.merged FROM (
-			SELECT number FROM pull WHERE installation_id = $1 AND repository_id = $2 AND head_sha = $3
-			UNION SELECT number FROM evaluation WHERE installation_id = $1 AND repository_id = $2 AND head_sha = $3
-		) AS seen JOIN pull p ON p.installation_id = $1 AND p.repository_id = $2 AND p.number = seen.number
-		ORDER BY p.state = 'closed', p.number LIMIT $4`
-	seen, err := queryAll(ctx, s, q, []any{key.Installation, key.Repository, key.SHA, MaxPullsOnHead}, pgx.RowToStructByPos[SeenPull])
+	seen, err := queryAll(ctx, s, seenPullsSQL, []any{key.Installation, key.Repository, key.SHA, MaxPullsOnHead}, pgx.RowToStructByPos[SeenPull])
 	if err != nil {
 		return nil, fmt.Errorf("list pull requests seen on %s: %w", key, err)
 	}

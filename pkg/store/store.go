@@ -57,10 +57,11 @@ func localHost(host string) bool {
 
 // Store is one process's access to the truth. Safe for concurrent use. Close it once.
 type Store struct {
-	cfg    Config
-	pool   *pgxpool.Pool // statements and short transactions
-	guards *pgxpool.Pool // one connection for each held guard; its own pool, so that a holder never waits for a statement's connection and the reverse (P10)
-	turns  turns         // which installation this process served last, of each queue
+	cfg        Config
+	pool       *pgxpool.Pool // statements and short transactions
+	guards     *pgxpool.Pool // one connection for each held guard; its own pool, so that a holder never waits for a statement's connection and the reverse (P10)
+	turns      turns         // which installation this process served last, of each queue
+	guardTurns *guardTurns
 }
 
 // Open connects and proves that the schema is exactly the packaged one; it never changes it (RG-442).
@@ -93,7 +94,7 @@ func openUnchecked(ctx context.Context, cfg Config) (*Store, error) {
 		pool.Close()
 		return nil, fmt.Errorf("open guard connections: %w", err)
 	}
-	return &Store{cfg: cfg, pool: pool, guards: guards}, nil
+	return &Store{cfg: cfg, pool: pool, guards: guards, guardTurns: newGuardTurns(cfg.GuardConns)}, nil
 }
 
 func newPool(ctx context.Context, cfg Config, conns int32, params map[string]string) (*pgxpool.Pool, error) {

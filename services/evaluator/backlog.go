@@ -19,7 +19,7 @@ func newBacklogMetrics(reg prometheus.Registerer) backlogMetrics {
 	m := backlogMetrics{
 		rows: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "countersign_evaluator_queue_rows",
-			Help: "Evaluations that wait, by lane and state: due, leased, waiting.",
+			Help: "Evaluations that wait, by lane and state: due, leased, waiting, parked (the installation or repository is gone).",
 		}, []string{"lane", "state"}),
 		oldest: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "countersign_evaluator_queue_oldest_age_seconds",
@@ -61,6 +61,7 @@ func (w *Worker) observeBacklog(ctx context.Context) {
 		w.backlog.rows.WithLabelValues(lane, "due").Set(float64(b.Due))
 		w.backlog.rows.WithLabelValues(lane, "leased").Set(float64(b.Leased))
 		w.backlog.rows.WithLabelValues(lane, "waiting").Set(float64(b.Waiting))
+		w.backlog.rows.WithLabelValues(lane, "parked").Set(float64(b.Parked))
 		w.backlog.oldest.WithLabelValues(lane).Set(b.OldestAge.Seconds())
 	}
 }

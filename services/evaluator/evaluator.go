@@ -252,6 +252,9 @@ func (w *Worker) disposition(ev store.Evaluation, err error) retry.Disposition {
 	}
 	row := ev.Trigger()
 	d := retry.Of(err, row.Attempts, w.Config.Worker.RetryMax)
+	if errors.Is(err, checkrun.ErrRefused) {
+		d.Result = retry.Parked // each try appends a decision: less and less often
+	}
 	if d.Result == retry.Parked {
 		d.After = retry.Aging(ev.ClaimedAt.Sub(row.RequestedAt), row.Attempts, w.Config.Worker.RetryMax)
 	}

@@ -224,6 +224,20 @@ func (s *journaledStore) KeepInstallation(ctx context.Context, i store.Installat
 	return s.real.KeepInstallation(ctx, i, login)
 }
 
+func (s *journaledStore) MarkInstallations(ctx context.Context, present, suspended []store.InstallationID) (store.Presence, error) {
+	if err := s.step(ctx, "mark installations"); err != nil || s.real == nil {
+		return store.Presence{}, err
+	}
+	return s.real.MarkInstallations(ctx, present, suspended)
+}
+
+func (s *journaledStore) MarkRepositories(ctx context.Context, i store.InstallationID, present []store.RepositoryID) (store.Presence, error) {
+	if err := s.step(ctx, "mark repositories %d", i); err != nil || s.real == nil {
+		return store.Presence{}, err
+	}
+	return s.real.MarkRepositories(ctx, i, present)
+}
+
 func (s *journaledStore) WakeParked(ctx context.Context, i store.InstallationID, repos []store.RepositoryID) (int, error) {
 	if err := s.step(ctx, "wake parked %d", i); err != nil || s.real == nil {
 		return 0, err

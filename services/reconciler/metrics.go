@@ -43,6 +43,9 @@ type metrics struct {
 	driftPasses   *prometheus.CounterVec
 	driftCompared prometheus.Counter
 	drift         *prometheus.CounterVec
+
+	presence *prometheus.CounterVec
+	parked   *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -101,7 +104,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	for _, c := range []prometheus.Collector{
 		m.elections, m.scans, m.duration, m.lastSuccess, m.overdue, m.leftOut, m.repositories, m.pulls, m.woken, m.pruned,
 		m.gapPasses, m.gapRead, m.gapFound, m.gapAsked, m.gapSettled, m.gapOpen, m.gapOldest,
-		m.driftPasses, m.driftCompared, m.drift,
+		m.driftPasses, m.driftCompared, m.drift, m.presence, m.parked,
 	} {
 		errs = append(errs, r.Register(c))
 	}
@@ -163,6 +166,14 @@ func (m *metrics) addDrift() {
 		Name: "countersign_reconciler_drift_total",
 		Help: "Heads revoked because GitHub showed something else than was decided. Above zero: somebody else wrote our check.",
 	}, []string{"kind"})
+	m.presence = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "countersign_reconciler_presence_changes_total",
+		Help: "Installations and repositories that a listing showed to be gone, or back.",
+	}, []string{"change"})
+	m.parked = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "countersign_reconciler_parked_rows_total",
+		Help: "Rows of work parked because their target is gone, and woken because it is back.",
+	}, []string{"result"})
 	for _, kind := range driftKinds {
 		m.drift.WithLabelValues(kind)
 	}

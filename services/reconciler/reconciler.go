@@ -97,6 +97,8 @@ type Work interface {
 	PruneDeliveries(ctx context.Context, age time.Duration, limit int) (int, error)
 	PruneHeads(ctx context.Context, age time.Duration, limit int) (int, error)
 	KeepInstallation(ctx context.Context, i store.InstallationID, accountLogin string) error
+	MarkInstallations(ctx context.Context, present, suspended []store.InstallationID) (store.Presence, error)
+	MarkRepositories(ctx context.Context, i store.InstallationID, present []store.RepositoryID) (store.Presence, error)
 	WakeParked(ctx context.Context, i store.InstallationID, repositories []store.RepositoryID) (int, error)
 	EnqueueIdle(ctx context.Context, key store.PullKey, fullName string, fact store.PullFact, olderThan time.Duration) (bool, error)
 }

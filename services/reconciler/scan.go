@@ -60,6 +60,7 @@ func (sc *scan) run(ctx context.Context) string {
 		sc.fail("installations", err)
 		return resultFailure // RG-423: not even one record of it is used
 	}
+	sc.markInstallations(ctx, installations)
 	for _, i := range installations {
 		if err := sc.tenure.check(); err != nil {
 			return sc.ended(err)
@@ -153,11 +154,49 @@ func (sc *scan) installation(ctx context.Context, i ghclient.Installation) bool 
 	return whole
 }
 
+// markInstallations parks the work of installations that are gone or suspended, and wakes that of those that are back (P14).
+func (sc *scan) markInstallations(ctx context.Context, listed []ghclient.Installation) {
+	var present, suspended []store.InstallationID
+	for _, i := range listed {
+		present = append(present, store.InstallationID(i.ID))
+		if i.SuspendedAt != nil {
+			suspended = append(suspended, store.InstallationID(i.ID))
+		}
+	}
+	marked, err := sc.service.deps.Store.MarkInstallations(ctx, present, suspended)
+	if err != nil {
+		sc.fail("mark installations", fmt.Errorf("%w: %w", errQueue, err))
+		return
+	}
+	sc.present(marked, "installation")
+}
+
+// present counts what a listing changed.
+func (sc *scan) present(p store.Presence, what string) {
+	m := sc.service.metrics
+	m.presence.WithLabelValues(what + "_gone").Add(float64(p.Gone))
+	m.presence.WithLabelValues(what + "_returned").Add(float64(p.Returned))
+	m.parked.WithLabelValues("parked").Add(float64(p.Parked))
+	m.parked.WithLabelValues("woken").Add(float64(p.Woken))
+	if p.Gone+p.Returned+p.Parked+p.Woken > 0 {
+		sc.service.deps.Log.Info("listing changed what is parked", "of", what, "gone", p.Gone, "returned", p.Returned, "parked", p.Parked, "woken", p.Woken)
+	}
+}
+
 // wakeParked ends the long wait of authority work whose repository is reachable again, although no event said so (P14).
 func (sc *scan) wakeParked(ctx context.Context, installation int64, listed []ghclient.RepositoryInfo) bool {
 	ids := make([]store.RepositoryID, len(listed))
 	for n, r := range listed {
 		ids[n] = store.RepositoryID(r.ID)
+	}
+	marked, err := sc.service.deps.Store.MarkRepositories(ctx, store.InstallationID(installation), ids)
+	if err != nil {
+		sc.failIn(installation, "", fmt.Errorf("%w: %w", errQueue, err))
+		return false
+	}
+	sc.present(marked, "repository")
+	if sc.tenure.check() != nil {
+		return false
 	}
 	woken, err := sc.service.deps.Store.WakeParked(ctx, store.InstallationID(installation), ids)
 	if err != nil {

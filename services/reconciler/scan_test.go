@@ -15,7 +15,7 @@ import (
 
 // fullScan is everything a scan of world(1, 2, 3) does, in order.
 var fullScan = []string{
-	"elect", "prune deliveries", "prune heads", "installations", "keep 1", "repositories 1", "wake parked 1",
+	"elect", "prune deliveries", "prune heads", "installations", "mark installations", "keep 1", "repositories 1", "mark repositories 1", "wake parked 1",
 	"pulls acme/api from 1", "pulls acme/api from 3", "enqueue acme/api#1", "enqueue acme/api#2", "enqueue acme/api#3", `resign "complete"`,
 }
 
@@ -75,7 +75,7 @@ func TestScanOrder(t *testing.T) {
 	})
 	t.Run("RG-424 RG-415 a malformed list of repositories or pull requests fails that installation only; later ones run", func(t *testing.T) {
 		t.Parallel()
-		for _, broken := range []string{"repositories 1", "pulls acme/api from 1", "pulls acme/api from 3", "keep 1", "wake parked 1"} {
+		for _, broken := range []string{"repositories 1", "pulls acme/api from 1", "pulls acme/api from 3", "keep 1", "mark repositories 1", "wake parked 1"} {
 			g := threePulls()
 			g.installations = append(g.installations, ghclient.Installation{ID: 2, AccountLogin: "octo-org"})
 			g.repos[2] = []ghclient.RepositoryInfo{repo(20, "octo-org/site")}

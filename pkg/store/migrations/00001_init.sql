@@ -25,6 +25,7 @@ CREATE TABLE repository (
     repository_id    bigint      NOT NULL,
     full_name        text        NOT NULL,
     updated_at       timestamptz NOT NULL DEFAULT now(),
+    gone_at          timestamptz,
     CONSTRAINT repository_pkey PRIMARY KEY (installation_id, repository_id),
     CONSTRAINT repository_full_name_lower CHECK (full_name = lower(full_name))
 );

@@ -58,3 +58,8 @@ CREATE TABLE drift_cursor (
     CONSTRAINT drift_cursor_single CHECK (singleton)
 );
 CREATE INDEX decision_confirmed_by_time ON decision (settled_at, decision_id) WHERE outcome = 'confirmed';
+
+-- Work whose target is gone is due at infinity (P14); what is parked is found without a look at the rest.
+CREATE INDEX evaluation_parked ON evaluation (installation_id) WHERE available_at = 'infinity';
+CREATE INDEX head_parked ON head (installation_id) WHERE invalidation_available_at = 'infinity';
+CREATE INDEX authority_parked ON authority (installation_id) WHERE available_at = 'infinity';
