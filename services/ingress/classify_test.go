@@ -163,7 +163,7 @@ func TestClassifyPush(t *testing.T) {
 	t.Run("RG-070 a push to a branch is work for that branch", func(t *testing.T) {
 		t.Parallel()
 		for _, branch := range []string{"main", "release/1.x"} {
-			compare(t, classify(t, "push", push(target(), "refs/heads/"+branch)), wantAuthority(store.ScopeBase, "push", func(w *store.AuthorityWork) { w.BaseRef = branch }))
+			compare(t, classify(t, "push", push(target(), "refs/heads/"+branch)), wantAuthority(store.ScopeBase, "push", func(w *store.AuthorityWork) { w.BaseRef, w.Before, w.After = branch, headA, headB }))
 		}
 	})
 	t.Run("RG-071 a tag and a deletion are no work", func(t *testing.T) {

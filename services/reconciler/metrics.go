@@ -169,7 +169,7 @@ func (m *metrics) addDrift() {
 	m.presence = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "countersign_reconciler_presence_changes_total",
 		Help: "Installations and repositories that a listing showed to be gone, or back.",
-	}, []string{"change"})
+	}, []string{"result"})
 	m.parked = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "countersign_reconciler_parked_rows_total",
 		Help: "Rows of work parked because their target is gone, and woken because it is back.",

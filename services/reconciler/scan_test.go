@@ -326,7 +326,7 @@ func TestRetention(t *testing.T) {
 		head(b, 3, 2, 2, false) // young
 		head(b, 4, 2, 2, true)  // an evaluation refers to it
 		b.db.Exec("INSERT INTO pull (installation_id, repository_id, number, generation, state) VALUES (1, 10, 4, 1, 'closed')")
-		b.db.Exec("INSERT INTO evaluation (installation_id, repository_id, number, generation, head_sha, head_generation, authority_epoch, reason) VALUES (1, 10, 4, 1, $1, 2, 1, 'x')", sha(4))
+		b.db.Exec("INSERT INTO evaluation (installation_id, repository_id, number, generation, head_sha, head_generation, authority_epoch, reason, awaits_revocation) VALUES (1, 10, 4, 1, $1, 2, 1, 'x', false)", sha(4))
 		head(b, 5, 2, 2, true) // its revocation is leased
 		b.db.Exec("UPDATE head SET invalidation_holder = 'x', invalidation_expires_at = now() + interval '1 minute' WHERE head_sha = $1", sha(5))
 		head(b, 6, 2, 2, true) // its evaluation is leased
