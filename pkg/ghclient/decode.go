@@ -167,7 +167,21 @@ func pullRef(pull node) *PullRef {
 		Merged:    pull.at("merged").optionalFlag() || pull.at("merged_at").optionalText() != "",
 		Draft:     pull.at("draft").optionalFlag(),
 		UpdatedAt: pull.at("updated_at").instant(),
+		Title:     shown(pull.at("title").optionalText()),
+		Author:    shown(pull.at("user").at("login").optionalText()),
 	}
+}
+
+// maxShown is how much of a text that is only shown is kept: GitHub's own bound of a title.
+const maxShown = 256
+
+// shown makes a text of the outside fit to be stored: valid, without NUL, bounded.
+func shown(text string) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+	if runes := []rune(text); len(runes) > maxShown {
+		return string(runes[:maxShown])
+	}
+	return text
 }
 
 func (d *decoder) review(root node) {

@@ -51,6 +51,10 @@ type PullRef struct {
 	Merged    bool
 	Draft     bool
 	UpdatedAt time.Time
+	// Title and Author are for people's eyes, on pages and in lists, until GitHub is read: at most 256 characters, "" where the
+	// payload has none. Nothing is decided by them (RG-002).
+	Title  string
+	Author string
 }
 
 // ReviewRef is the review of a payload.

@@ -408,6 +408,33 @@ func TestRealPayloads(t *testing.T) {
 	}
 }
 
+// TestShownTexts: what is only shown is bounded, storable, and never a reason to refuse.
+func TestShownTexts(t *testing.T) {
+	t.Parallel()
+	body := func(title, user string) string {
+		return `{"action":"opened","number":7,"installation":{"id":1},"repository":{"id":5,"full_name":"acme/widgets"},"pull_request":{"number":7,"state":"open","title":` +
+			title + `,"user":` + user + `,"updated_at":"2024-05-01T10:00:00Z","head":{"sha":"` + strings.Repeat("a", 40) + `"},"base":{"ref":"main"}}}`
+	}
+	for _, tt := range []struct{ name, title, user, wantTitle, wantAuthor string }{
+		{"as they are", `"Change widgets"`, `{"login":"alice"}`, "Change widgets", "alice"},
+		{"a title of 300 characters is cut at 256", `"` + strings.Repeat("é", 300) + `"`, `{"login":"alice"}`, strings.Repeat("é", 256), "alice"},
+		{"a NUL, which no database keeps", `"a\u0000b"`, `{"login":"alice"}`, "a\uFFFDb", "alice"},
+		{"a deleted account", `"t"`, `null`, "t", ""},
+		{"neither is a string", `7`, `{"login":[]}`, "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			e, err := decode(t, "pull_request", body(tt.title, tt.user))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Pull.Title != tt.wantTitle || e.Pull.Author != tt.wantAuthor {
+				t.Errorf("title %q, author %q", e.Pull.Title, e.Pull.Author)
+			}
+		})
+	}
+}
+
 func FuzzDecodeEvent(f *testing.F) {
 	for name := range decoders {
 		f.Add(name, []byte(object(`"action":"opened"`, instJSON, repoJSON, pullJSON())))

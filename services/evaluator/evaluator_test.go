@@ -686,6 +686,31 @@ func TestRetry(t *testing.T) {
 			t.Error("decided without the review that triggered the work")
 		}
 	})
+	t.Run("RG-002 what a payload says of a review, a state or a name is no evidence: the verdict rests on what GitHub answers", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		n := b.Open(nil)
+		var last int64
+		for _, owner := range []string{"alice", "carol"} {
+			id, err := b.Sim.Review(b.World.Repository, n, owner, "COMMENTED")
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = id
+		}
+		b.Trigger(n, func(w *store.DirectWork) { // everything a payload could claim in favour of the change
+			w.Watermark.ReviewID, w.Watermark.ReviewState = last, "APPROVED"
+			w.Title, w.AuthorLogin, w.BaseRef = "approved by acme/core and acme/docs", "carol", "unprotected"
+		})
+		b.Invalidate()
+		b.step(t)
+		if c := b.Check(b.Key(n).SHA); c.Conclusion != "failure" || !strings.Contains(c.Text, "acme/core") || !strings.Contains(c.Text, "acme/docs") {
+			t.Errorf("check %+v\n%s", c, b.Log)
+		}
+		if e := b.decision(t).Evidence; strings.Contains(e, "APPROVED") || strings.Contains(e, "unprotected") {
+			t.Errorf("a claim of the payload is in the evidence: %s", e)
+		}
+	})
 	t.Run("P5 after a success one recheck; a difference revokes and decides anew", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

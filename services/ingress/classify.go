@@ -83,6 +83,7 @@ func pullWork(e ghclient.Event) Work {
 	w.Before = before(e.Pull)
 	w.BaseRef = e.Pull.BaseRef
 	w.State = e.Pull.State
+	w.Title, w.AuthorLogin = e.Pull.Title, e.Pull.Author
 	// A payload that is open and merged contradicts itself; only a merged pull request keeps its success (P7), so doubt means no.
 	w.Merged = e.Pull.Merged && e.Pull.State == "closed"
 	w.Watermark.UpdatedAt = e.Pull.UpdatedAt

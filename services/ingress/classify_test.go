@@ -26,6 +26,7 @@ func wantDirect(reason string) Work {
 	return Work{Direct: &store.DirectWork{
 		Installation: installedAs, AccountLogin: "acme", Repository: repoID, FullName: "acme/widgets", Number: 7, Head: headA, BaseRef: "main",
 		State: "open", Watermark: store.Watermark{Head: headA, UpdatedAt: time.Date(2024, 5, 1, 10, 0, 0, 0, time.UTC)}, Reason: reason,
+		Title: "Change widgets", AuthorLogin: "alice",
 	}}
 }
 
@@ -104,7 +105,7 @@ func TestClassifyCheckRun(t *testing.T) {
 	t.Parallel()
 	evaluate := func(reason string) Work {
 		w := wantDirect(reason)
-		w.Direct.BaseRef, w.Direct.Watermark.UpdatedAt = "", time.Time{}
+		w.Direct.BaseRef, w.Direct.Watermark.UpdatedAt, w.Direct.Title, w.Direct.AuthorLogin = "", time.Time{}, "", ""
 		return w
 	}
 	t.Run("RG-053 a rerequest evaluates its one pull request at the run's head", func(t *testing.T) {

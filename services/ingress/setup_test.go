@@ -399,7 +399,7 @@ func pullRequest(action string, number int, head, state string) obj {
 
 func pullObject(number int, head, state string) obj {
 	return obj{
-		"number": number, "state": state, "draft": false, "merged": false, "merged_at": nil, "title": "Change widgets",
+		"number": number, "state": state, "draft": false, "merged": false, "merged_at": nil, "title": "Change widgets", "user": obj{"login": "alice", "id": 3},
 		"updated_at": "2024-05-01T10:00:00Z", "head": obj{"sha": head, "ref": "topic"}, "base": obj{"ref": "main", "sha": headB},
 	}
 }

@@ -5,11 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/countersign/countersign/internal/rig"
 	"github.com/countersign/countersign/pkg/ghclient"
 	"github.com/countersign/countersign/pkg/githubsim"
 	"github.com/countersign/countersign/pkg/nudge"
 	"github.com/countersign/countersign/pkg/store"
+	"github.com/countersign/countersign/pkg/store/storetest"
 )
 
 func (b *bench) request(id store.DeliveryID, a store.Acceptance, number int) nudge.InvalidateRequest {
@@ -191,6 +194,33 @@ func TestFastPath(t *testing.T) {
 		b.Sim.Inject(githubsim.Fault{Method: "GET", Route: rig.RoutePull, Answer: githubsim.AnswerSecondary, Status: 429, RetryAfter: "30"})
 		if r := b.fast(t, b.request(id, a, n)); r.Outcome != nudge.OutcomeRateLimited {
 			t.Errorf("reply %+v", r)
+		}
+	})
+	t.Run("RG-144 a pause that another replica met is kept: GitHub is not asked, and the durable pass has the work", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		n := b.Open(nil)
+		key := b.published(t, n)
+		id, a := b.Trigger(n)
+		if err := b.Store(storetest.Evaluator).Pause(t.Context(), int64(a.Head.Installation), time.Minute, "primary"); err != nil { // that replica is an evaluator
+			t.Fatal(err)
+		}
+		app, err := ghclient.NewApp(ghclient.Config{APIURL: b.Sim.URL() + "/", AppID: b.World.App.ID, PrivateKey: string(b.World.App.PEM)},
+			ghclient.Options{Log: b.Logger(), Metrics: prometheus.NewRegistry(), Budget: b.Store(storetest.Invalidator)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := app.Client(b.World.Installation, ghclient.InvalidatorPermissions)
+		b.w = b.worker("invalidator-2", func(GitHub) GitHub { return client }) // a process that has met no limit itself
+		b.Sim.ResetRequests()
+		if r := b.fast(t, b.request(id, a, n)); r.Outcome != nudge.OutcomeRateLimited {
+			t.Errorf("reply %+v", r)
+		}
+		if asked := b.Sim.Requests(); len(asked) != 0 {
+			t.Errorf("GitHub was asked %d times in a pause", len(asked))
+		}
+		if h := b.Head(key); h.InvalidatedGeneration == h.Generation {
+			t.Error("the head counts as revoked, and nobody revoked it")
 		}
 	})
 	t.Run("a request that does not match its delivery is refused", func(t *testing.T) {
