@@ -51,11 +51,12 @@ var appKey = sync.OnceValue(func() *rsa.PrivateKey {
 
 // Rig is one test's world.
 type Rig struct {
-	TB    testing.TB
-	DB    *storetest.DB
-	Sim   *githubsim.Sim
-	World githubsim.Example
-	Log   *LogBuffer
+	opened int // pull requests of Open
+	TB     testing.TB
+	DB     *storetest.DB
+	Sim    *githubsim.Sim
+	World  githubsim.Example
+	Log    *LogBuffer
 
 	mu    sync.Mutex
 	next  int
@@ -143,7 +144,10 @@ func (r *Rig) RepositoryID() int64 {
 func (r *Rig) Open(files map[string]string) int {
 	r.TB.Helper()
 	if files == nil {
-		files = map[string]string{"go.sum": "example.com/x v1\n", "docs/index.md": "# again\n"}
+		r.mu.Lock()
+		r.opened++ // equal contents in the same second are one commit, and two pull requests would share their head
+		files = map[string]string{"go.sum": fmt.Sprintf("example.com/x v%d\n", r.opened), "docs/index.md": "# again\n"}
+		r.mu.Unlock()
 	}
 	number, err := r.Sim.OpenPull(r.World.Repository, githubsim.Pull{Author: "dave", Files: files})
 	if err != nil {
