@@ -28,7 +28,7 @@ N        ?= 10
 PARALLEL ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: chaos-processes chaos help build test race lint vet house generate verify fuzz bench bench-ingest bench-codeowners conformance contract model demo proto vuln tidy clean tools FORCE
+.PHONY: chaos-processes chaos help build test race lint vet house generate verify fuzz bench bench-ingest bench-codeowners conformance contract model mutants demo proto vuln tidy clean tools FORCE
 
 help: ## print every target
 	@echo "Countersign: make <target>"
@@ -72,7 +72,7 @@ fuzz: tools ## run every fuzz test for FUZZTIME (10s each; RUN=Name picks)
 	$(BIN)/fuzz -time $(FUZZTIME) -run '$(RUN)' .
 
 bench: tools ## count the requests to GitHub and run the benchmarks (PKG=./pkg/policy BENCH=Name; UPDATE=1 writes the table of requests)
-	$(BIN)/testpg -- go test -count=1 ./internal/costs $(if $(UPDATE),-update)
+	$(BIN)/testpg -- go test -count=1 -timeout 30m ./internal/costs $(if $(UPDATE),-update) -storm 1000
 	$(BIN)/testpg -- go test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
 
 bench-ingest: ## webhooks a second made durable, against its two limits (ARGS='-write docs/performance.md')
@@ -95,6 +95,9 @@ chaos-processes: ## the same with a process for every replica, SIGKILL, SIGSTOP 
 	go build -race=false -tags chaos -o $(BIN)/chaos ./test/chaos/cmd/chaos
 	go build -tags chaos $(RACE) -o $(BIN)/chaos-services/ ./cmd/ingress ./cmd/invalidator ./cmd/fanout ./cmd/evaluator ./cmd/reconciler
 	nice $(BIN)/chaos -binaries $(BIN)/chaos-services -seed $(SEED) -n $(N) -parallel $(PARALLEL) -slow 3 $(ARGS)
+
+mutants: ## change one operator of PKG at a time and list what no test notices (PKG=pkg/policy FILES=judge; minutes to an hour)
+	go run ./tools/cmd/mutants -dir $(if $(filter work,$(PKG)),pkg/policy,$(PKG)) -files "$(or $(FILES),.)" -skip Imports
 
 contract: ## hold the GitHub stand-in and the client to GitHub's published descriptions (fetched by npm, cached)
 	go run ./test/contract -cache .cache/contract $(ARGS)

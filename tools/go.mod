@@ -7,4 +7,10 @@ require (
 	github.com/google/go-cmp v0.7.0
 )
 
+require (
+	golang.org/x/mod v0.42.0 // indirect
+	golang.org/x/sync v0.25.0 // indirect
+	golang.org/x/tools v0.52.0
+)
+
 replace github.com/countersign/countersign => ../

@@ -71,7 +71,7 @@ func (b *bench) work(t *testing.T) (revoke, decide []string) {
 
 func (b *bench) drain(t *testing.T, step func() (bool, error)) {
 	t.Helper()
-	for range 100 {
+	for range 100 + 2**storm {
 		did, err := step()
 		if err != nil && !errors.Is(err, store.ErrNoWork) {
 			t.Fatalf("step: %v\n%s", err, b.Log)

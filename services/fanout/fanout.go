@@ -152,6 +152,12 @@ func (s *Service) Serve(ctx context.Context, bus *nudge.Bus, grace time.Duration
 	}.Run(ctx)
 }
 
+// Step works one row that is due, for callers that drive a Service by hand, and reports whether there was one. It may run beside
+// others. The only errors are the database's.
+func (s *Service) Step(ctx context.Context, via nudge.Via) (did bool, err error) {
+	return s.step(ctx, ctx.Done(), via)
+}
+
 // step claims one row and works it. stopping ends the pass after the page it is at. The only errors are the database's.
 func (s *Service) step(ctx context.Context, stopping <-chan struct{}, via nudge.Via) (did bool, err error) {
 	began := time.Now()
