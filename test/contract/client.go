@@ -110,6 +110,8 @@ func (s *stage) clientCalls(w *clientWorld) map[string]func() error {
 			return w.app.Redeliver(ctx, list[0].ID)
 		},
 		"Client.BaseChange":       func() error { return ignore2(c.BaseChange(ctx, repo, w.n)) },
+		"Client.BaseRules":        func() error { return ignore(c.BaseRules(ctx, repo, "main")) },
+		"Client.Changes":          func() error { return ignore(c.Changes(ctx, repo, []int{w.n})) },
 		"Client.ChangedContent":   func() error { return ignore(c.ChangedContent(ctx, repo, w.pull.BaseTip, w.pull.HeadSHA)) },
 		"Client.ChangedFiles":     func() error { return ignore(c.ChangedFiles(ctx, repo, w.n, w.pull.ChangedFiles)) },
 		"Client.CodeownersErrors": func() error { return ignore(c.CodeownersErrors(ctx, repo, "main")) },
@@ -118,9 +120,17 @@ func (s *stage) clientCalls(w *clientWorld) map[string]func() error {
 			w.run, err = c.CreateRun(ctx, repo, begin)
 			return err
 		},
-		"Client.Evidence":                 func() error { return ignore(c.Evidence(ctx, repo, w.n)) },
-		"Client.File":                     func() error { return ignore(c.File(ctx, repo, "main", ".github/CODEOWNERS")) },
-		"Client.FindRun":                  func() error { return ignore2(c.FindRun(ctx, repo, w.pull.HeadSHA, name)) },
+		"Client.Evidence": func() error { return ignore(c.Evidence(ctx, repo, w.n)) },
+		"Client.File":     func() error { return ignore(c.File(ctx, repo, "main", ".github/CODEOWNERS")) },
+		"Client.FindRun":  func() error { return ignore2(c.FindRun(ctx, repo, w.pull.HeadSHA, name)) },
+		"Client.Compare":  func() error { return ignore(c.Compare(ctx, repo, w.pull.BaseTip, w.pull.HeadSHA)) },
+		"Client.MergeQueue": func() error {
+			g, err := s.sim.EnqueueMergeGroup(s.example.Repository, "main", w.n)
+			must(err)
+			return ignore(c.MergeQueue(ctx, repo, "main", g.HeadRef))
+		},
+		"Client.MergedInto":               func() error { return ignore(c.MergedInto(ctx, repo, "main", w.pull.HeadSHA)) },
+		"Client.TokenLength":              func() error { return ignore(c.TokenLength(ctx)) },
 		"Client.GetRun":                   func() error { return ignore(c.GetRun(ctx, repo, w.run.ID)) },
 		"Client.LastPush":                 func() error { return ignore(c.LastPush(ctx, w.pull)) },
 		"Client.ListRuns":                 func() error { return ignore(c.ListRuns(ctx, repo, w.pull.HeadSHA, name, true)) },
