@@ -124,6 +124,10 @@ func TestNeeds(t *testing.T) {
 			policy.Requirements{LastPushers: []int{7}, Teams: []policy.TeamKey{platform}, Memberships: []policy.MembershipKey{{Team: platform, Login: "bob"}}}},
 		{"content-stable: what was approved, and by whom", facts(withPolicy("[approvals]\ncontent_stable = true\n"), review("bob", "APPROVED", oldSHA)),
 			policy.Requirements{BaseChanges: []int{7}, FileContents: []int{7}, OlderHeads: onHead, Teams: []policy.TeamKey{platform}, Memberships: []policy.MembershipKey{{Team: platform, Login: "bob"}}}},
+		{"content-stable, where the first group is satisfied without it and a requirement is not: what was approved",
+			facts(withPolicy("[approvals]\ncontent_stable = true\n[[requirement]]\nname = \"two\"\npaths = [\"*\"]\ncount = 2\n"), approves("bob"), review("carol", "APPROVED", oldSHA)),
+			policy.Requirements{BaseChanges: []int{7}, FileContents: []int{7}, OlderHeads: onHead, Teams: []policy.TeamKey{platform},
+				Memberships: []policy.MembershipKey{{Team: platform, Login: "bob"}, {Team: platform, Login: "carol"}}}},
 		{"content-stable, an approval of this head: nothing more", facts(withPolicy("[approvals]\ncontent_stable = true\n"), approves("bob")),
 			policy.Requirements{Teams: []policy.TeamKey{platform}, Memberships: []policy.MembershipKey{{Team: platform, Login: "bob"}}}},
 		{"break-glass: the comments", facts(withPolicy(glass)), policy.Requirements{Comments: []int{7}}},
@@ -157,6 +161,15 @@ func TestNeeds(t *testing.T) {
 		t.Parallel()
 		if r := policy.Needs(facts(approves("alice"), approves("bob"))); !r.Empty() {
 			t.Errorf("needs %+v", r)
+		}
+	})
+	t.Run("what a satisfied group looked for and another one needs is asked for", func(t *testing.T) {
+		t.Parallel()
+		world := facts(withPolicy("[approvals]\ncontent_stable = true\n[[requirement]]\nname = \"two\"\npaths = [\"*\"]\ncount = 2\n"), approves("bob"), review("carol", "APPROVED", oldSHA))
+		s := stripped(world)
+		fetch(&s, world, policy.Requirements{BaseChanges: []int{7}, Teams: []policy.TeamKey{platform}, Memberships: []policy.MembershipKey{{Team: platform, Login: "bob"}, {Team: platform, Login: "carol"}}})
+		if want := policy.Needs(s); len(want.OlderHeads) != 1 || len(want.FileContents) != 1 {
+			t.Errorf("wants %+v: the first group is satisfied by bob, and the requirement needs carol's older approval", want)
 		}
 	})
 	t.Run("three rounds of asking are enough, and decide as if everything were known", func(t *testing.T) {

@@ -78,17 +78,21 @@ func (j *judgement) baseUnchangedSince(c candidate) standing {
 	}
 }
 
+// olderContents says that it wants what is missing each time it is asked, also where the contents were made before: the group that
+// asked first may be satisfied without them, and what that one wanted is forgotten (judgeMinimal).
 func (j *judgement) olderContents(sha string) *contents {
+	list := j.p.pull.OlderHeads[sha]
+	if list.State == FactMissing {
+		want(&j.e.wants.olderHeads, OlderHeadKey{j.p.pull.Number, sha})
+	}
 	if have := j.p.older[sha]; have != nil {
 		return have
 	}
-	list := j.p.pull.OlderHeads[sha]
 	var made *contents
 	switch list.State {
 	case FactAbsent:
 		made = &contents{standing: refuse(CodeStaleApproval, "the approved commit is gone; a new review is needed")}
 	case FactMissing:
-		want(&j.e.wants.olderHeads, OlderHeadKey{j.p.pull.Number, sha})
 		made = &contents{standing: unknownStanding("what the pull request changed at an older commit could not be read")}
 	default:
 		made = j.p.contentsOf(list)
@@ -101,10 +105,10 @@ func (j *judgement) olderContents(sha string) *contents {
 }
 
 func (j *judgement) currentContents() *contents {
+	if j.p.pull.Files.ContentState == FactMissing {
+		want(&j.e.wants.fileContents, j.p.pull.Number)
+	}
 	if j.p.current == nil {
-		if j.p.pull.Files.ContentState == FactMissing {
-			want(&j.e.wants.fileContents, j.p.pull.Number)
-		}
 		j.p.current = j.p.contentsOf(j.p.pull.Files)
 	}
 	return j.p.current
