@@ -28,7 +28,7 @@ N        ?= 10
 PARALLEL ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: chaos-processes chaos help build test race lint vet house generate verify fuzz bench bench-ingest bench-codeowners conformance contract model mutants demo proto vuln tidy clean tools FORCE
+.PHONY: chaos-processes chaos fences help build test race lint vet house generate verify fuzz bench bench-ingest bench-codeowners conformance contract model mutants demo proto vuln tidy clean tools FORCE
 
 help: ## print every target
 	@echo "Countersign: make <target>"
@@ -90,6 +90,9 @@ model: ## explore the protocol within its large bounds, and without each fence (
 chaos: ## N random schedules of events and faults from SEED, PARALLEL at once, in one process; exits 1 on any violation (SEED=7 N=100 PARALLEL=4 ARGS=-services)
 	go build -race=false -tags chaos -o $(BIN)/chaos ./test/chaos/cmd/chaos
 	nice $(BIN)/chaos -seed $(SEED) -n $(N) -parallel $(PARALLEL) $(ARGS)
+
+fences: tools ## play the bad order behind each fence, with it and without it
+	$(BIN)/testpg -- go test -race=false -tags chaos -count=1 ./test/chaos
 
 chaos-processes: ## the same with a process for every replica, SIGKILL, SIGSTOP and wrong clocks, built with the race detector
 	go build -race=false -tags chaos -o $(BIN)/chaos ./test/chaos/cmd/chaos
