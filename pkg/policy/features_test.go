@@ -18,6 +18,7 @@ func TestRequirements(t *testing.T) {
 	two := requirement("paths = [\"/src/**\"]\ncount = 2\n")
 	from := requirement("paths = [\"/src/**\"]\nfrom = [\"@acme/docs\", \"@alice\"]\ncount = 2\n")
 	allOf := requirement("paths = [\"/src/**\"]\nall_of = [\"@acme/docs\", \"@acme/incident\"]\n")
+	allOfApp := withPolicy(delegation + "[[requirement]]\nname = \"both\"\npaths = [\"*\"]\nall_of = [\"@acme/platform\", \"@acme/docs\"]\n")
 	humans := withPolicy(delegation + "[[requirement]]\nname = \"people\"\npaths = [\"/src/**\"]\ncount = 2\nhumans_min = 1\n")
 	apps := withPolicy(delegation + "[[requirement]]\nname = \"two\"\npaths = [\"/src/**\"]\ncount = 2\n")
 	excluding := requirement("paths = [\"/src/**\"]\nexclude = [\"/src/gen/**\"]\ncount = 2\n")
@@ -45,6 +46,9 @@ func TestRequirements(t *testing.T) {
 		{"all_of: both teams by two people", facts(allOf, approves("bob"), approves("frank"), approves("dave")), true, nil},
 		{"all_of: one person may stand for both", facts(allOf, approves("bob"), approves("dave")), true, nil},
 		{"all_of: does not replace the owners", facts(allOf, approves("dave")), false, nil},
+		{"all_of: an App stands for the owner that delegated every path to it", facts(allOfApp, approves("renovate[bot]"), approves("dave")), true, nil},
+		{"all_of: an App stands for nobody else", facts(allOfApp, approves("renovate[bot]"), approves("bob")), false, nil},
+		{"all_of: an App that was delegated a part of the paths stands for nobody", facts(allOfApp, files("src/a.go", "prod/x"), approves("renovate[bot]"), approves("alice"), approves("dave")), false, nil},
 		{"humans_min: an App and a person", facts(humans, approves("renovate[bot]"), approves("bob")), true, nil},
 		{"humans_min: an App alone", facts(humans, approves("renovate[bot]")), false, nil},
 		{"an App counts as one approver", facts(apps, approves("renovate[bot]"), approves("bob")), true, nil},
