@@ -72,7 +72,7 @@ fuzz: tools ## run every fuzz test for FUZZTIME (10s each; RUN=Name picks)
 	$(BIN)/fuzz -time $(FUZZTIME) -run '$(RUN)' .
 
 bench: tools ## count the requests to GitHub and run the benchmarks (PKG=./pkg/policy BENCH=Name; UPDATE=1 writes the table of requests)
-	$(BIN)/testpg -- go test -count=1 -timeout 30m ./internal/costs $(if $(UPDATE),-update) -storm 1000
+	$(BIN)/testpg -- go test -count=1 -timeout 30m ./internal/costs $(if $(UPDATE),-update) -storm 150
 	$(BIN)/testpg -- go test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
 
 bench-ingest: ## webhooks a second made durable, against its two limits (ARGS='-write docs/performance.md')

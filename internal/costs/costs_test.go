@@ -91,6 +91,9 @@ func (b *bench) asked() []string {
 			continue // once an hour
 		}
 		line := q.Method + " " + strings.NewReplacer("/repos/{owner}/{repo}", "", "{ref+}", "{ref}", "{commit_sha}", "{ref}", "{check_run_id}", "{id}", "{path+}", "{path}").Replace(q.Route)
+		if strings.HasSuffix(line, " ") {
+			line += "/" // the repository itself
+		}
 		if q.Status == 304 {
 			line += " free"
 		}
