@@ -204,6 +204,7 @@ func TestHumans(t *testing.T) {
 			fmt.Fprintf(&rules, "/d%d/ @acme/t%d @bob\n", i, i)
 			paths = append(paths, fmt.Sprintf("d%d/x", i))
 		}
+		rules.WriteString("/d0/ @acme/t0 @bob @elsewhere/team\n") // a team of another organisation is not looked up
 		s := facts(withCodeowners(rules.String()), files(paths...), approves("bob"), approves("alice"))
 		for i := range 125 {
 			s.Teams[fmt.Sprintf("acme/t%d", i)] = policy.TeamFact{State: policy.FactAbsent}
