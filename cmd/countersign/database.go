@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,6 +56,15 @@ func (f *databaseFlags) config() (store.Config, error) {
 		URL: u, MaxConns: 2, GuardConns: 1, ConnectTimeout: 3 * time.Second, PoolTimeout: 2 * time.Second, StatementLimit: 10 * time.Second,
 		AllowPlaintext: os.Getenv("COUNTERSIGN_DATABASE_ALLOW_PLAINTEXT") == "true",
 	}, nil
+}
+
+// open connects with the flags' settings; the caller closes.
+func (f *databaseFlags) open(ctx context.Context) (*store.Store, error) {
+	cfg, err := f.config()
+	if err != nil {
+		return nil, err
+	}
+	return store.Open(ctx, cfg)
 }
 
 func newDatabaseCommand() *cobra.Command {
@@ -140,11 +150,7 @@ func newQueueCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "queue", Short: "Show what waits: revocations, authority changes and evaluations", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := db.config()
-			if err != nil {
-				return err
-			}
-			s, err := store.Open(c.Context(), cfg)
+			s, err := db.open(c.Context())
 			if err != nil {
 				return err
 			}
@@ -179,11 +185,7 @@ stay: they are an append-only record. It may run again where it was interrupted.
 			if installation <= 0 {
 				return errors.New("--installation is not set: give the numeric id of the installation")
 			}
-			cfg, err := db.config()
-			if err != nil {
-				return err
-			}
-			s, err := store.Open(c.Context(), cfg)
+			s, err := db.open(c.Context())
 			if err != nil {
 				return err
 			}

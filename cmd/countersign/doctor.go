@@ -85,13 +85,7 @@ func runDoctor(c *cobra.Command, o doctorOptions, environ []string) error {
 			return err
 		}
 	}
-	if err := out.out.Flush(); err != nil {
-		return err
-	}
-	if failed {
-		return findings("")
-	}
-	return nil
+	return out.finish(failed)
 }
 
 // doctorBound is how long one check may take.

@@ -77,11 +77,5 @@ func printProbe(c *cobra.Command, asJSON bool, results []probe.Result) error {
 			return err
 		}
 	}
-	if err := out.out.Flush(); err != nil {
-		return err
-	}
-	if failed {
-		return findings("")
-	}
-	return nil
+	return out.finish(failed)
 }

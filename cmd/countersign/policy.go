@@ -69,6 +69,17 @@ func (p *printer) print(line string, value any) error {
 	return err
 }
 
+// finish writes out what was printed; found says that it holds findings, which the exit code tells.
+func (p *printer) finish(found bool) error {
+	if err := p.out.Flush(); err != nil {
+		return err
+	}
+	if found {
+		return findings("")
+	}
+	return nil
+}
+
 // readInput reads a file, or standard input for "-".
 func readInput(c *cobra.Command, name string) ([]byte, error) {
 	if name == "-" {

@@ -106,13 +106,7 @@ func runPolicyDiff(c *cobra.Command, oldName, newName, dir string, asJSON, all b
 			return err
 		}
 	}
-	if err := out.out.Flush(); err != nil {
-		return err
-	}
-	if turned+undecided > 0 {
-		return findings("")
-	}
-	return nil
+	return out.finish(turned+undecided > 0)
 }
 
 func diffText(l diffLine) string {

@@ -101,13 +101,7 @@ func printLint(c *cobra.Command, options lintOptions, names []string, texts [][]
 			}
 		}
 	}
-	if err := out.out.Flush(); err != nil {
-		return err
-	}
-	if mistakes > 0 || options.strict && warnings > 0 {
-		return findings("")
-	}
-	return nil
+	return out.finish(mistakes > 0 || options.strict && warnings > 0)
 }
 
 func lintText(l lintLine) string {

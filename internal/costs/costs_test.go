@@ -200,6 +200,19 @@ func routes(list []string) string {
 // hold compares the page's table with what was counted, or writes it.
 func hold(t *testing.T, want string) {
 	t.Helper()
+	if *update {
+		write(t, begin, end, want)
+		return
+	}
+	_, had, _ := between(t, begin, end)
+	if diff := cmp.Diff(had, want); diff != "" {
+		t.Errorf("%s is not what is sent (-page +sent); if that is meant, go test ./internal/costs -update\n%s", page, diff)
+	}
+}
+
+// between splits the page at two marks: what stands up to the first, between them, and from the second on.
+func between(t *testing.T, begin, end string) (before, had, after string) {
+	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -207,15 +220,16 @@ func hold(t *testing.T, want string) {
 	before, rest, ok := strings.Cut(string(text), begin)
 	had, after, closed := strings.Cut(rest, end)
 	if !ok || !closed {
-		t.Fatalf("%s lacks the marks of the table", page)
+		t.Fatalf("%s lacks the mark %q or its end", page, strings.TrimSpace(begin))
 	}
-	if *update {
-		if err := os.WriteFile(page, []byte(before+begin+want+end+after), 0o644); err != nil { //nolint:gosec // a page of the documentation
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(had, want); diff != "" {
-		t.Errorf("%s is not what is sent (-page +sent); if that is meant, go test ./internal/costs -update\n%s", page, diff)
+	return before + begin, had, end + after
+}
+
+// write replaces what is between two marks of the page.
+func write(t *testing.T, begin, end, text string) {
+	t.Helper()
+	before, _, after := between(t, begin, end)
+	if err := os.WriteFile(page, []byte(before+text+after), 0o644); err != nil { //nolint:gosec // a page of the documentation
+		t.Fatal(err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -96,21 +95,4 @@ func stormTable(n int, spread, revoke, decide []string) string {
 		fmt.Fprintf(&b, "| %s | %d | %d | %.2f | %s |\n", s.service, len(s.list), free, float64(len(s.list))/float64(n), routes(s.list))
 	}
 	return b.String()
-}
-
-// write replaces what is between two marks of the page.
-func write(t *testing.T, begin, end, text string) {
-	t.Helper()
-	old, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(old), begin)
-	_, after, closed := strings.Cut(rest, end)
-	if !ok || !closed {
-		t.Fatalf("%s lacks the mark %q", page, strings.TrimSpace(begin))
-	}
-	if err := os.WriteFile(page, []byte(before+begin+text+end+after), 0o644); err != nil { //nolint:gosec // a page of the documentation
-		t.Fatal(err)
-	}
 }

@@ -29,7 +29,6 @@ const (
 	FenceRevocation                         // an accepted change revokes: it raises the head's generation
 	FenceDrift                              // the reconciler compares the run with the decision (P12)
 	FenceDriftAdopts                        // … and the run it found is the one that counts from then on
-	fenceEnd
 )
 
 // Fences are all of them, in the order above, by the names that docs/model.md uses.
@@ -47,6 +46,16 @@ func Fences() []NamedFence {
 		list[i] = NamedFence{Fence: 1 << i, Name: name}
 	}
 	return list
+}
+
+// Names lists the fences in f, by the names of Fences.
+func (f Fence) Names() (names []string) {
+	for _, n := range Fences() {
+		if f&n.Fence != 0 {
+			names = append(names, n.Name)
+		}
+	}
+	return names
 }
 
 // NamedFence is a fence and its name in the documentation.

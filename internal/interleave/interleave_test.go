@@ -34,7 +34,7 @@ func TestRemovals(t *testing.T) {
 	var covered interleave.Fence
 	for _, r := range interleave.Removals() {
 		covered |= r.Fences
-		t.Run(strings.Join(named(r.Fences), " and "), func(t *testing.T) {
+		t.Run(strings.Join(r.Fences.Names(), " and "), func(t *testing.T) {
 			t.Parallel()
 			c := r.World
 			c.Without = r.Fences
@@ -90,13 +90,4 @@ func TestLimit(t *testing.T) {
 	if _, err := interleave.Explore(interleave.Config{Dismissal: true, Evaluators: 1, Limit: 50}); err == nil {
 		t.Fatal("a cut exploration passes for a whole one")
 	}
-}
-
-func named(f interleave.Fence) (names []string) {
-	for _, n := range interleave.Fences() {
-		if f&n.Fence != 0 {
-			names = append(names, n.Name)
-		}
-	}
-	return names
 }

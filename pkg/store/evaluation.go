@@ -110,19 +110,8 @@ func (s *Store) ClaimEvaluation(ctx context.Context, holder string, ttl time.Dur
 		if err != nil {
 			return rowError(err, ErrNoWork, "claim evaluation")
 		}
-		if reclaimed {
-			if err := advanceRows(ctx, tx, ev.Head); err != nil {
-				return err
-			}
-		}
-		if grouped {
-			// A pull request was opened on a merge group's head: one check answers for both, so both are judged (P4, P13).
-			if err := claimGroup(ctx, tx, &ev, reclaimed); err != nil {
-				return err
-			}
-		}
-		ev.Rows, err = evaluationRows(ctx, tx, ev.Head)
-		return err
+		// A pull request may have been opened on a merge group's head: one check answers for both, so both are judged (P4, P13).
+		return captureWork(ctx, tx, &ev, reclaimed, grouped)
 	})
 	if err == nil {
 		s.turns.served(queueEvaluation, lane, ev.Head.Installation)
@@ -148,13 +137,35 @@ func claimEvaluationSQL() string {
 			AND (`+free+`)
 		ORDER BY e.available_at, e.repository_id, e.number
 		LIMIT 1 FOR UPDATE OF h SKIP LOCKED`) + `
-	)
+	)` + leaseCandidate + `, c.lane, ` + hasOpenGroup
+}
+
+// leaseCandidate gives the evaluation lease of the head that a CTE named candidate found to holder $1 for $2 seconds, and returns
+// what a claim captures of it.
+const leaseCandidate = `
 	UPDATE head h SET evaluation_token = nextval('lease_token_seq'), evaluation_holder = $1,
 		evaluation_expires_at = now() + make_interval(secs => $2)
 	FROM candidate c
 	WHERE (h.installation_id, h.repository_id, h.head_sha) = (c.installation_id, c.repository_id, c.head_sha)
 	RETURNING ` + headStateColumns + `, h.evaluation_token,
-		coalesce((SELECT authority_epoch FROM installation i WHERE i.installation_id = h.installation_id), 1), now(), c.reclaimed, c.lane, ` + hasOpenGroup
+		coalesce((SELECT authority_epoch FROM installation i WHERE i.installation_id = h.installation_id), 1), now(), c.reclaimed`
+
+// captureWork adds to a claimed head everything that waits on it: the rows, and the merge group where it has one. What was
+// reclaimed from an expired lease is advanced first (RG-274).
+func captureWork(ctx context.Context, tx pgx.Tx, ev *Evaluation, reclaimed, grouped bool) error {
+	if reclaimed {
+		if err := advanceRows(ctx, tx, ev.Head); err != nil {
+			return err
+		}
+	}
+	if grouped {
+		if err := claimGroup(ctx, tx, ev, reclaimed); err != nil {
+			return err
+		}
+	}
+	var err error
+	ev.Rows, err = evaluationRows(ctx, tx, ev.Head)
+	return err
 }
 
 // advanceRows raises the generation of every row on a head: whoever held an older one is fenced.

@@ -209,16 +209,7 @@ func (s *Store) ClaimMergeGroup(ctx context.Context, holder string, ttl time.Dur
 		if err != nil {
 			return rowError(err, ErrNoWork, "claim merge group")
 		}
-		if reclaimed {
-			if err := advanceRows(ctx, tx, ev.Head); err != nil {
-				return err
-			}
-		}
-		if err := claimGroup(ctx, tx, &ev, reclaimed); err != nil {
-			return err
-		}
-		ev.Rows, err = evaluationRows(ctx, tx, ev.Head)
-		return err
+		return captureWork(ctx, tx, &ev, reclaimed, true)
 	})
 	return ev, err
 }
@@ -234,13 +225,7 @@ const claimMergeGroupSQL = `
 			AND (i.paused_until IS NULL OR i.paused_until <= now())
 		ORDER BY g.recheck, g.available_at, g.installation_id, g.repository_id, g.head_sha
 		LIMIT 1 FOR UPDATE OF h SKIP LOCKED
-	)
-	UPDATE head h SET evaluation_token = nextval('lease_token_seq'), evaluation_holder = $1,
-		evaluation_expires_at = now() + make_interval(secs => $2)
-	FROM candidate c
-	WHERE (h.installation_id, h.repository_id, h.head_sha) = (c.installation_id, c.repository_id, c.head_sha)
-	RETURNING ` + headStateColumns + `, h.evaluation_token,
-		coalesce((SELECT authority_epoch FROM installation i WHERE i.installation_id = h.installation_id), 1), now(), c.reclaimed`
+	)` + leaseCandidate
 
 // claimGroup adds the open group of a claimed head to the claim.
 func claimGroup(ctx context.Context, tx pgx.Tx, ev *Evaluation, reclaimed bool) error {

@@ -51,20 +51,11 @@ func run(history bool) (failed int) {
 			failed++
 			r.Flaw = fmt.Sprint("nothing ", err)
 		}
-		fmt.Printf("| %s | %d steps | %s |\n", strings.Join(names(removal.Fences), " and "), max(len(r.History)-1, 0), r.Flaw)
+		fmt.Printf("| %s | %d steps | %s |\n", strings.Join(removal.Fences.Names(), " and "), max(len(r.History)-1, 0), r.Flaw)
 		if history {
 			fmt.Fprintln(os.Stderr, r)
 		}
 	}
 	fmt.Printf("\nmodel: %d worlds, %d states, %d removals, %d failed\n", worlds, states, len(interleave.Removals()), failed)
 	return failed
-}
-
-func names(f interleave.Fence) (list []string) {
-	for _, n := range interleave.Fences() {
-		if f&n.Fence != 0 {
-			list = append(list, n.Name)
-		}
-	}
-	return list
 }
