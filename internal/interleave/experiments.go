@@ -63,7 +63,7 @@ func Removals() []Removal {
 		{FenceUndo, Config{Dismissal: true, Evaluators: 1}},
 		{FenceRevocation, dismissal},
 		{FenceDrift, dismissal},
-		{FenceDriftAdopts, dismissal},
+		{FenceDriftAdopts, two},
 	}
 }
 

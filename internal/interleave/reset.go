@@ -36,20 +36,21 @@ func (c Config) reset(s *State, i int, add adder) {
 	case rsReplace:
 		c.replace(s, i, add, to)
 	case rsPosted:
-		if s.head.generation != w.generation {
-			to("is superseded", rsFail, nil)
-			return
-		}
-		to("records the new run", rsNew, func(n *State, w *worker) {
+		record := func(n *State, w *worker) {
 			n.head.run, n.head.runGeneration, n.head.posted = w.run, 0, w.generation
 			n.head.intent, n.head.published = 0, Absent
-		})
+		}
+		if s.head.generation != w.generation {
+			to("records the new run and is superseded", rsFail, record)
+			return
+		}
+		to("records the new run", rsNew, record)
 	case rsNew:
 		if s.runs[w.run-1].Status != InProgress {
 			to("finds the new run finished", rsFail, nil)
 			return
 		}
-		to("binds the new run", rsSupersede, func(n *State, w *worker) { c.bind(n, w) })
+		to("binds the new run", rsDone, func(n *State, w *worker) { c.bind(n, w) })
 	case rsSupersede:
 		c.supersede(s, i, add)
 	case rsFail:
@@ -135,7 +136,7 @@ func (c Config) replace(s *State, i int, add adder, to mover) {
 	}
 	id, run := s.effective()
 	if id != 0 && id != s.head.run && run == (Run{InProgress, marker(w.generation)}) {
-		to("adopts the run it posted before", rsPosted, func(_ *State, w *worker) { w.old, w.run = w.run, id })
+		to("adopts the run it posted before", rsSupersede, func(_ *State, w *worker) { w.old, w.run = w.run, id })
 		return
 	}
 	if !c.may(s, i) {
@@ -147,7 +148,7 @@ func (c Config) replace(s *State, i int, add adder, to mover) {
 		w.pc = rsFail
 		if f == answered {
 			id, _ := n.effective()
-			w.pc, w.old, w.run = rsPosted, w.run, id
+			w.pc, w.old, w.run = rsSupersede, w.run, id
 		}
 	}) {
 		add(names[i], "posts a new run", n)
@@ -158,11 +159,11 @@ func (c Config) supersede(s *State, i int, add adder) {
 	w := s.work[i]
 	if w.old == 0 {
 		n := *s
-		n.work[i].pc = rsDone
+		n.work[i].pc = rsPosted
 		add(names[i], "had no older run", n)
 		return
 	}
-	for _, n := range c.send(s, w.old, Run{Status: Failure}, func(n *State, _ fate) { n.work[i].pc = rsDone }) {
+	for _, n := range c.send(s, w.old, Run{Status: Failure}, func(n *State, _ fate) { n.work[i].pc = rsPosted }) {
 		add(names[i], "sets the old run to failure", n)
 	}
 }

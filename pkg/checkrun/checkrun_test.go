@@ -3,6 +3,7 @@ package checkrun_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -185,6 +186,106 @@ func TestP2(t *testing.T) {
 		if !errors.Is(err, store.ErrLeaseLost) || b.Writes() != 0 {
 			t.Errorf("%v, %d writes", err, b.Writes())
 		}
+	})
+}
+
+// lagging shows reads that are older than the writes: new runs are not found until it caught up, and a listing shows one of them only.
+type lagging struct {
+	checkrun.GitHub
+	listed  ghclient.Run
+	created []int64
+	after   func() // each POST
+	caught  bool
+}
+
+func (l *lagging) CreateRun(ctx context.Context, repo ghclient.Repo, spec ghclient.RunSpec) (ghclient.Run, error) {
+	run, err := l.GitHub.CreateRun(ctx, repo, spec)
+	l.created = append(l.created, run.ID)
+	if l.after != nil {
+		l.after()
+	}
+	return run, err
+}
+
+func (l *lagging) GetRun(ctx context.Context, repo ghclient.Repo, id int64) (ghclient.Run, error) {
+	if slices.Contains(l.created, id) && !l.caught {
+		return ghclient.Run{}, ghclient.ErrNotFound
+	}
+	return l.GitHub.GetRun(ctx, repo, id)
+}
+
+func (l *lagging) FindRun(ctx context.Context, repo ghclient.Repo, sha, name string) (ghclient.Run, bool, error) {
+	if l.listed.ID != 0 {
+		run, err := l.GitHub.GetRun(ctx, repo, l.listed.ID)
+		return run, true, err
+	}
+	return l.GitHub.FindRun(ctx, repo, sha, name)
+}
+
+// TestTheNewestRun: whatever GitHub shows meanwhile, the newest run that was made is the bound one, and none behind it passes.
+func TestTheNewestRun(t *testing.T) {
+	t.Parallel()
+	hold := func(context.Context) error { return nil }
+	success := func(t *testing.T) (*bench, *lagging) {
+		t.Helper()
+		b := setup(t)
+		if _, err := b.publish(t.Context(), b.Checks(), b.github()); err != nil {
+			t.Fatal(err)
+		}
+		b.Trigger(b.number)
+		b.Sim.Set(githubsim.Switches{ReopenRun: githubsim.ReopenIgnored})
+		return b, &lagging{GitHub: b.github()}
+	}
+	bound := func(t *testing.T, b *bench, gh *lagging) {
+		t.Helper()
+		if got, want := b.Head(b.key).RunID, slices.Max(gh.created); got != want {
+			t.Errorf("run %d is bound, and %d is the newest of %v", got, want, gh.created)
+		}
+		if b.Successes(b.key.SHA) != 0 {
+			t.Error("a success is left behind the new run")
+		}
+	}
+	t.Run("P2 a listing that shows an older run of the same generation: the newest stays bound", func(t *testing.T) {
+		t.Parallel()
+		b, gh := success(t)
+		for range 2 { // two runs are made, and neither can be read
+			if _, err := b.reset(t, gh, hold); !errors.Is(err, ghclient.ErrNotFound) {
+				t.Fatal(err)
+			}
+		}
+		gh.listed.ID = gh.created[0]
+		if _, err := b.reset(t, gh, hold); !errors.Is(err, ghclient.ErrNotFound) {
+			t.Fatal(err)
+		}
+		bound(t, b, gh)
+		gh.caught = true
+		if _, err := b.reset(t, gh, hold); err != nil {
+			t.Fatal(err)
+		}
+		bound(t, b, gh)
+	})
+	t.Run("P2 a new run cannot be read yet: no success remains behind it all the same", func(t *testing.T) {
+		t.Parallel()
+		b, gh := success(t)
+		if _, err := b.reset(t, gh, hold); !errors.Is(err, ghclient.ErrNotFound) {
+			t.Fatal(err)
+		}
+		bound(t, b, gh)
+	})
+	t.Run("P2 a generation that begins while a run is made: that run is the newest, and the new generation's", func(t *testing.T) {
+		t.Parallel()
+		b, gh := success(t)
+		gh.after = func() { b.Trigger(b.number) }
+		if _, err := b.reset(t, gh, hold); !errors.Is(err, store.ErrSuperseded) {
+			t.Fatal(err)
+		}
+		bound(t, b, gh)
+		gh.after, gh.caught = nil, true
+		b.Sim.Set(githubsim.Switches{ReopenRun: githubsim.ReopenTakesEffect}) // the older run could be reopened, and must not be the bound one
+		if proof, err := b.reset(t, gh, hold); err != nil || proof != checkrun.ProofRead {
+			t.Fatal(proof, err)
+		}
+		bound(t, b, gh)
 	})
 }
 

@@ -22,7 +22,8 @@
 // # Order of writes, and a crash after each
 //
 // Reset: PATCH → GET → BindRun. After the PATCH: the next pass reads the run by id and binds it.
-// New run: POST → Posted → GET → BindRun. After the POST: the next pass finds the run by its external id and adopts it.
+// New run: POST → PATCH of the old run to failure → Posted → GET → BindRun. After the POST, and after the PATCH: the next pass
+// finds the run by its external id and adopts it. After Posted: it reads the run by id.
 // Publish: RecordIntent → PATCH → GET → ConfirmPublication. After RecordIntent, and after the PATCH: the head carries an
 // unconfirmed intent; the next claimant advances the generation and the invalidator posts a new run.
 package checkrun

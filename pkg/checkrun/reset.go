@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/countersign/countersign/internal/hook"
 	"github.com/countersign/countersign/pkg/ghclient"
@@ -122,7 +123,7 @@ func (t *target) proveBound(ctx context.Context, req ResetRequest) (Proof, error
 	switch {
 	case errors.Is(err, ghclient.ErrNotFound):
 		// GitHub does not know it: another run, or none, is the effective one. That also ends a POST of this generation that was
-		// answered and came to nothing; a read that only lags finds that run by its marker.
+		// answered and came to nothing; where the read only lags, one more run is made, and is the newest.
 		return ProofReplaced, t.post(ctx, req)
 	case err != nil:
 		return "", err
@@ -202,30 +203,24 @@ func refusedForGood(err error) bool {
 	return errors.Is(err, ghclient.ErrInvalid) || errors.Is(err, ghclient.ErrForbidden) || errors.Is(err, ghclient.ErrNotFound) || errors.Is(err, ghclient.ErrConflict)
 }
 
-// replace posts one new run for the generation and then tries to set the old one to failure, so that no success remains in
-// any reading of "latest" (P2).
+// replace posts one new run for the generation, in the place of the bound one.
 func (t *target) replace(ctx context.Context, req ResetRequest) (Proof, error) {
-	old := t.head.RunID
 	if t.head.PostedGeneration == t.head.Generation {
-		return "", fmt.Errorf("run %d was posted for this generation and reads finished: %w", old, ErrUnproved)
+		return "", fmt.Errorf("run %d was posted for this generation and reads finished: %w", t.head.RunID, ErrUnproved)
 	}
-	if err := t.post(ctx, req); err != nil {
-		return "", err
-	}
-	if old != 0 {
-		t.supersede(ctx, old)
-	}
-	return ProofReplaced, nil
+	return ProofReplaced, t.post(ctx, req)
 }
 
 // post makes a new in_progress run, once a generation: an earlier POST whose answer was lost is found by its marker and
-// adopted instead of being repeated.
+// adopted instead of being repeated. An older run than the bound one is never adopted: the newest is the one that counts, and
+// a listing may lag. The run it takes the place of is set to failure before the new one is recorded, so that no success
+// remains in any reading of "latest" (P2): once the new id is stored, nobody would look for the old one again.
 func (t *target) post(ctx context.Context, req ResetRequest) error {
 	run, found, err := t.gh.FindRun(ctx, t.repo, string(t.head.Head.SHA), t.m.cfg.Name)
 	if err != nil {
 		return err
 	}
-	if !found || run.ID == t.head.RunID || run.ExternalID != marker(t.head) || !unfinished(run) {
+	if !found || run.ID <= t.head.RunID || run.ExternalID != marker(t.head) || !unfinished(run) {
 		if err := req.Hold(ctx); err != nil {
 			return err
 		}
@@ -235,6 +230,9 @@ func (t *target) post(ctx context.Context, req ResetRequest) error {
 			return err
 		}
 	}
+	if t.head.RunID != 0 {
+		t.supersede(ctx, t.head.RunID)
+	}
 	return t.bindNew(ctx, run)
 }
 
@@ -243,7 +241,7 @@ func (t *target) bindNew(ctx context.Context, run ghclient.Run) error {
 	if err := t.guard.Posted(ctx, t.head.Generation, run.ID); err != nil {
 		return err
 	}
-	back, err := t.gh.GetRun(ctx, t.repo, run.ID)
+	back, err := t.readNew(ctx, run.ID)
 	if err != nil {
 		return err
 	}
@@ -251,6 +249,21 @@ func (t *target) bindNew(ctx context.Context, run ghclient.Run) error {
 		return fmt.Errorf("new run %d: %w", run.ID, ErrUnproved)
 	}
 	return t.guard.BindRun(ctx, t.head.Generation, run.ID, true)
+}
+
+// readNew reads a run that was just made, which a replica that lags does not know yet.
+func (t *target) readNew(ctx context.Context, id int64) (run ghclient.Run, err error) {
+	for try := range readBackTries {
+		if try > 0 {
+			if err := pause(ctx, hook.Pace(100*time.Millisecond<<try)); err != nil {
+				return run, err
+			}
+		}
+		if run, err = t.gh.GetRun(ctx, t.repo, id); !errors.Is(err, ghclient.ErrNotFound) {
+			return run, err
+		}
+	}
+	return run, err
 }
 
 // supersede is best effort: the new run is what counts; a success that stays behind it is counted and seen by the reconciler.

@@ -174,16 +174,21 @@ func (g *Guard) AdoptRun(ctx context.Context, generation Generation, runID int64
 	return rowError(err, ErrSuperseded, "adopt run %d for %s", runID, g.key)
 }
 
-// Posted records, inside the guard and before anything is proved, that a new run exists for this generation: a crash right
-// after it finds the run by its id instead of posting another (P2). Errors: ErrSuperseded.
+// Posted records, inside the guard and before anything is proved, that a new run exists: a crash right after it finds the run
+// by its id instead of posting another (P2). A generation that has moved on meanwhile gets the run too, unproved: GitHub has
+// it, and from now on it is the newest. It may run twice. Errors: ErrSuperseded, of a generation that has moved on.
 func (g *Guard) Posted(ctx context.Context, generation Generation, runID int64) error {
-	var ok bool
+	var current bool
 	err := g.conn.QueryRow(ctx, `
 		-- name: Posted
 		UPDATE head SET run_id = $5, run_generation = 0, posted_generation = $4, intent_decision_id = NULL,
 			published_decision_id = NULL, updated_at = now()
-		WHERE installation_id = $1 AND repository_id = $2 AND head_sha = $3 AND generation = $4 RETURNING true`,
-		g.key.Installation, g.key.Repository, g.key.SHA, generation, runID).Scan(&ok)
+		WHERE installation_id = $1 AND repository_id = $2 AND head_sha = $3 AND (generation = $4 OR coalesce(run_id, 0) < $5)
+		RETURNING generation = $4`,
+		g.key.Installation, g.key.Repository, g.key.SHA, generation, runID).Scan(&current)
+	if err == nil && !current {
+		err = pgx.ErrNoRows
+	}
 	return rowError(err, ErrSuperseded, "record posted run %d of %s", runID, g.key)
 }
 

@@ -306,12 +306,33 @@ func (s *stage) settle(ctx context.Context) {
 			break
 		}
 	}
+	queues := s.queues(ctx)
 	s.observer.mu.Lock()
 	defer s.observer.mu.Unlock()
 	slices.Sort(left)
 	for _, l := range left {
-		s.observer.flag(FlagUnsettled, "%s", l)
+		s.observer.flag(FlagUnsettled, "%s; %s", l, queues)
 	}
+}
+
+// queues is every row that waits for somebody, and until when.
+func (s *stage) queues(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+	defer cancel()
+	var rows string
+	err := s.db.read(ctx, `SELECT coalesce(string_agg(line, '; ' ORDER BY line), 'no row waits') FROM (
+		SELECT format('evaluation of %s#%s at %s generation %s recheck %s due in %s after %s attempts because of %s: %s; its head: generation %s invalidated %s run %s of %s posted %s intent %s published %s of %s held until %s',
+			e.repository_id, e.number, left(e.head_sha, 8), e.head_generation, e.recheck, e.available_at - now(), e.attempts, e.reason, e.last_error,
+			h.generation, h.invalidated_generation, h.run_id, h.run_generation, h.posted_generation, h.intent_decision_id, h.published_decision_id, h.published_generation, h.evaluation_expires_at)
+			FROM evaluation e JOIN head h USING (installation_id, repository_id, head_sha)
+		UNION ALL SELECT format('head %s@%s: generation %s invalidated %s due in %s after %s attempts: %s', repository_id, left(head_sha, 8), generation, invalidated_generation,
+			invalidation_available_at - now(), invalidation_attempts, invalidation_error) FROM head WHERE invalidated_generation < generation
+		UNION ALL SELECT format('authority %s %s %s of %s due in %s after %s attempts: %s', scope, repository_id, base_ref, installation_id, available_at - now(), attempts, last_error) FROM authority
+		) q (line)`, nil, &rows)
+	if err != nil {
+		return err.Error()
+	}
+	return rows
 }
 
 func (s *stage) awaitScan(ctx context.Context) {
