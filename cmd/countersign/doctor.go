@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/countersign/countersign/internal/system"
+	"github.com/countersign/countersign/pkg/checkrun"
 	"github.com/countersign/countersign/pkg/daemon"
 	"github.com/countersign/countersign/pkg/ghclient"
 	"github.com/countersign/countersign/pkg/nudge"
@@ -35,8 +36,9 @@ type doctorLine struct {
 }
 
 type doctorOptions struct {
-	json bool
-	live liveProbeOptions
+	json         bool
+	repositories int
+	live         liveProbeOptions
 }
 
 func newDoctorCommand() *cobra.Command {
@@ -46,14 +48,17 @@ func newDoctorCommand() *cobra.Command {
 		Short: "Check that this installation can work: database, NATS, GitHub, permissions, clock",
 		Long: `Check, with the settings of a service in the environment, what Countersign needs:
 the database and its schema, NATS, the App's identity, permissions and events,
-the server's version, and the clock. Nothing is written.
+the server's version, the clock, whether webhooks arrive (by GitHub's own log of
+them), and of every repository of every installation its policy file and whether
+its default branch requires the check, from this App and no other. Nothing is
+written.
 
 With --live, ask the configured GitHub how it behaves where its documentation is
 silent. That WRITES: check runs named "Countersign / probe" on the head of the
 pull request that --pull names, in the repository that --repository names; they
 are completed as neutral at the end. Use a disposable repository. Where runs of
 that name exist, nothing is written unless --yes is given. The check must not be
-required by a ruleset; the App cannot see whether it is.
+required by a ruleset.
 
 Exit codes: 0 fine (warnings included), 1 something failed, 2 could not check.`,
 		Example: `  countersign doctor
@@ -68,6 +73,7 @@ Exit codes: 0 fine (warnings included), 1 something failed, 2 could not check.`,
 	}
 	f := c.Flags()
 	f.BoolVar(&o.json, "json", false, "print one JSON object a line")
+	f.IntVar(&o.repositories, "repositories", 200, "how many repositories are looked at, over all installations; 0: none")
 	o.live.flags(f)
 	return c
 }
@@ -75,7 +81,7 @@ Exit codes: 0 fine (warnings included), 1 something failed, 2 could not check.`,
 func runDoctor(c *cobra.Command, o doctorOptions, environ []string) error {
 	out := newPrinter(c.OutOrStdout(), o.json)
 	failed := false
-	for _, l := range examine(c.Context(), environ) {
+	for _, l := range examine(c.Context(), environ, o.repositories) {
 		failed = failed || l.Result == doctorFail
 		text := fmt.Sprintf("%-4s  %s: %s", l.Result, l.Check, printableText(l.Says))
 		if l.Mend != "" {
@@ -88,18 +94,29 @@ func runDoctor(c *cobra.Command, o doctorOptions, environ []string) error {
 	return out.finish(failed)
 }
 
-// doctorBound is how long one check may take.
-const doctorBound = 15 * time.Second
+// doctorBound is how long one check may take; repositoriesBound is for all of them together.
+const (
+	doctorBound       = 15 * time.Second
+	repositoriesBound = 5 * time.Minute
+)
 
-// examine makes every check; a new one adds a line here.
-func examine(ctx context.Context, environ []string) []doctorLine {
-	var lines []doctorLine
-	for _, check := range []func(context.Context, []string) []doctorLine{checkDatabase, checkNATS, checkGitHub} {
-		bounded, cancel := context.WithTimeout(ctx, doctorBound)
-		lines = append(lines, check(bounded, environ)...)
-		cancel()
+// examine makes every check; a new one adds a line here. repositories bounds how many are looked at.
+func examine(ctx context.Context, environ []string, repositories int) []doctorLine {
+	lines := bound(ctx, doctorBound, func(ctx context.Context) []doctorLine { return checkDatabase(ctx, environ) })
+	lines = append(lines, bound(ctx, doctorBound, func(ctx context.Context) []doctorLine { return checkNATS(ctx, environ) })...)
+	var gh doctorGitHub
+	lines = append(lines, bound(ctx, doctorBound, func(ctx context.Context) (found []doctorLine) { gh, found = checkGitHub(ctx, environ); return found })...)
+	if gh.app == nil {
+		return lines
 	}
-	return lines
+	lines = append(lines, bound(ctx, doctorBound, gh.webhookLines)...)
+	return append(lines, bound(ctx, repositoriesBound, func(ctx context.Context) []doctorLine { return gh.repositoryLines(ctx, repositories) })...)
+}
+
+func bound(ctx context.Context, d time.Duration, check func(context.Context) []doctorLine) []doctorLine {
+	bounded, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	return check(bounded)
 }
 
 // settings reads one part's settings, whatever else a service has in its environment.
@@ -153,32 +170,49 @@ func checkNATS(ctx context.Context, environ []string) []doctorLine {
 // maxSkew is above what any clock that is kept shows; a token is refused from a minute on.
 const maxSkew = 30 * time.Second
 
-func checkGitHub(ctx context.Context, environ []string) []doctorLine {
-	cfg, err := settings[liveConfig](environ)
+// doctorGitHub is what the checks of GitHub share, once GitHub is reached as the App.
+type doctorGitHub struct {
+	app           *ghclient.App // nil: not reached
+	config        ghclient.Config
+	checkName     string
+	identity      ghclient.AppIdentity
+	installations []ghclient.Installation
+}
+
+// doctorConfig is the App's credentials and the name of its check.
+type doctorConfig struct {
+	GitHub ghclient.Config
+	Check  checkrun.Config
+}
+
+func checkGitHub(ctx context.Context, environ []string) (doctorGitHub, []doctorLine) {
+	cfg, err := settings[doctorConfig](environ)
 	if err != nil {
-		return fail("github settings", err, "")
+		return doctorGitHub{}, fail("github settings", err, "")
 	}
 	app, err := ghclient.NewApp(cfg.GitHub, ghclient.Options{})
 	if err != nil {
-		return fail("github settings", err, "")
+		return doctorGitHub{}, fail("github settings", err, "")
 	}
 	lines := []doctorLine{{Result: doctorOK, Check: "github settings", Says: "usable"}}
 	server, err := app.Server(ctx)
 	if err != nil {
-		return append(lines, fail("github server", err, "look at COUNTERSIGN_GITHUB_API_URL, the network and a proxy in between")...)
+		return doctorGitHub{}, append(lines, fail("github server", err, "look at COUNTERSIGN_GITHUB_API_URL, the network and a proxy in between")...)
 	}
 	lines = append(lines, serverLines(server, cfg.GitHub.APIVersion)...)
 	id, err := app.Identity(ctx)
 	if err != nil {
-		return append(lines, fail("github app", err, "App id and key have to be of one App, and the clock right")...)
+		return doctorGitHub{}, append(lines, fail("github app", err, "App id and key have to be of one App, and the clock right")...)
 	}
 	lines = append(lines, doctorLine{Result: doctorOK, Check: "github app", Says: fmt.Sprintf("%s (%d)", id.Slug, id.ID)})
 	lines = append(lines, permissionLines(id)...)
 	list, err := app.Installations(ctx)
 	if err != nil {
-		return append(lines, fail("github installations", err, "")...)
+		lines = append(lines, fail("github installations", err, "")...)
+	} else {
+		lines = append(lines, installationLines(id, list)...)
 	}
-	return append(lines, installationLines(id, list)...)
+	return doctorGitHub{app: app, config: cfg.GitHub, checkName: cfg.Check.Name, identity: id, installations: list}, lines
 }
 
 func serverLines(server ghclient.Server, version string) []doctorLine {
@@ -199,12 +233,6 @@ func serverLines(server ghclient.Server, version string) []doctorLine {
 	return []doctorLine{about, clock}
 }
 
-// neededEvents are the events without which changes are found by the reconciler only; wantedEvents without which a feature is missing.
-var (
-	neededEvents = []string{"check_run", "label", "member", "membership", "organization", "pull_request", "pull_request_review", "push", "repository", "team", "team_add"}
-	wantedEvents = map[string]string{"merge_group": "merge queues are not evaluated", "issue_comment": "break-glass comments are not noticed"}
-)
-
 // permissionLines compares what the App asks for with what the services ask for together, and its events with those they understand.
 func permissionLines(id ghclient.AppIdentity) []doctorLine {
 	var lines []doctorLine
@@ -218,7 +246,7 @@ func permissionLines(id ghclient.AppIdentity) []doctorLine {
 		lines = append(lines, doctorLine{Result: doctorWarn, Check: "permissions", Says: "without merge_queues:read no merge_group event arrives, and merge queues are not evaluated", Mend: "add Merge queues: read, then the event Merge groups"})
 	}
 	var unsubscribed []string
-	for _, e := range neededEvents {
+	for _, e := range ghclient.NeededEvents() {
 		if !slices.Contains(id.Events, e) {
 			unsubscribed = append(unsubscribed, e)
 		}
@@ -228,9 +256,9 @@ func permissionLines(id ghclient.AppIdentity) []doctorLine {
 	} else {
 		lines = append(lines, doctorLine{Result: doctorOK, Check: "events", Says: "subscribed to all that is needed"})
 	}
-	for _, e := range slices.Sorted(maps.Keys(wantedEvents)) {
+	for _, e := range slices.Sorted(maps.Keys(ghclient.WantedEvents())) {
 		if !slices.Contains(id.Events, e) {
-			lines = append(lines, doctorLine{Result: doctorWarn, Check: "events", Says: "not subscribed to " + e + ": " + wantedEvents[e], Mend: "subscribe on the App's settings page if you use that"})
+			lines = append(lines, doctorLine{Result: doctorWarn, Check: "events", Says: "not subscribed to " + e + ": " + ghclient.WantedEvents()[e], Mend: "subscribe on the App's settings page if you use that"})
 		}
 	}
 	return lines

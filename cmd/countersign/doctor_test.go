@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +45,13 @@ func (p *patient) environ() []string {
 	return list
 }
 
+// github are the lines of GitHub alone.
+func (p *patient) github(t *testing.T) []doctorLine {
+	t.Helper()
+	_, lines := checkGitHub(t.Context(), p.environ())
+	return lines
+}
+
 // says finds the lines of one check with a result.
 func says(lines []doctorLine, check, result string) string {
 	var text []string
@@ -58,7 +67,12 @@ func TestDoctor(t *testing.T) {
 	t.Parallel()
 	t.Run("a healthy installation has no failure", func(t *testing.T) {
 		t.Parallel()
-		p := newPatient(t, githubsim.App{}, githubsim.Options{})
+		receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
+		t.Cleanup(receiver.Close)
+		p := newPatient(t, githubsim.App{WebhookURL: receiver.URL, WebhookSecret: "signed"}, githubsim.Options{})
+		if err := p.sim.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		nats, err := localnats.Start(t.Context(), localnats.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -67,13 +81,13 @@ func TestDoctor(t *testing.T) {
 		p.env["COUNTERSIGN_DATABASE_URL"] = storetest.New(t).URL(storetest.Evaluator)
 		p.env["COUNTERSIGN_NATS_URL"] = nats.URL()
 		p.env["COUNTERSIGN_WEBHOOK_SECRET"] = strings.Repeat("s", 40) // another service's setting is no mistake
-		lines := examine(t.Context(), p.environ())
+		lines := examine(t.Context(), p.environ(), 10)
 		for _, l := range lines {
 			if l.Result == doctorFail {
 				t.Errorf("%+v", l)
 			}
 		}
-		for _, check := range []string{"database", "nats", "github settings", "github server", "clock", "github app", "permissions", "events", "installation"} {
+		for _, check := range []string{"database", "nats", "github settings", "github server", "clock", "github app", "permissions", "events", "installation", "webhooks", "webhook deliveries", "policy acme/widgets"} {
 			if says(lines, check, doctorOK) == "" {
 				t.Errorf("%s is not fine: %+v", check, lines)
 			}
@@ -88,7 +102,7 @@ func TestDoctor(t *testing.T) {
 			Permissions: map[string]string{"checks": "write", "contents": "read", "pull_requests": "read"}, Events: []string{"pull_request", "push", "check_run"},
 		}, githubsim.Options{})
 		p.env["COUNTERSIGN_DATABASE_URL"] = "postgres://nobody@127.0.0.1:1/nothing"
-		lines := examine(t.Context(), p.environ())
+		lines := examine(t.Context(), p.environ(), 10)
 		for check, want := range map[string]string{"database": "127.0.0.1", "permissions": "members:read", "events": "pull_request_review", "installation": "members:read"} {
 			if got := says(lines, check, doctorFail); !strings.Contains(got, want) {
 				t.Errorf("%s: %q does not name %s", check, got, want)
@@ -109,13 +123,13 @@ func TestDoctor(t *testing.T) {
 		if err := p.sim.GrantPermissions(p.ex.Installation, fewer); err != nil {
 			t.Fatal(err)
 		}
-		if got := says(checkGitHub(t.Context(), p.environ()), "installation", doctorWarn); !strings.Contains(got, "merge_queues") {
+		if got := says(p.github(t), "installation", doctorWarn); !strings.Contains(got, "merge_queues") {
 			t.Errorf("got %q", got)
 		}
 		if err := p.sim.SuspendInstallation(p.ex.Installation); err != nil {
 			t.Fatal(err)
 		}
-		if got := says(checkGitHub(t.Context(), p.environ()), "installation", doctorWarn); !strings.Contains(got, "suspended") {
+		if got := says(p.github(t), "installation", doctorWarn); !strings.Contains(got, "suspended") {
 			t.Errorf("got %q", got)
 		}
 	})
@@ -124,7 +138,7 @@ func TestDoctor(t *testing.T) {
 		p := newPatient(t, githubsim.App{}, githubsim.Options{})
 		key := p.env["COUNTERSIGN_GITHUB_PRIVATE_KEY"]
 		p.env["COUNTERSIGN_GITHUB_PRIVATE_KEY"] = key[:400]
-		got := says(checkGitHub(t.Context(), p.environ()), "github settings", doctorFail)
+		got := says(p.github(t), "github settings", doctorFail)
 		if !strings.Contains(got, "COUNTERSIGN_GITHUB_PRIVATE_KEY") || strings.Contains(got, strings.Split(key, "\n")[2][:16]) {
 			t.Errorf("got %q", got)
 		}
@@ -134,7 +148,7 @@ func TestDoctor(t *testing.T) {
 		p := newPatient(t, githubsim.App{}, githubsim.Options{Enterprise: "3.17.2"})
 		p.env["COUNTERSIGN_GITHUB_API_URL"] += "/api/v3/"
 		p.env["COUNTERSIGN_GITHUB_API_VERSION"] = "2026-03-10"
-		if got := says(checkGitHub(t.Context(), p.environ()), "github server", doctorFail); !strings.Contains(got, "3.17.2") || !strings.Contains(got, "2022-11-28") {
+		if got := says(p.github(t), "github server", doctorFail); !strings.Contains(got, "3.17.2") || !strings.Contains(got, "2022-11-28") {
 			t.Errorf("got %q", got)
 		}
 	})

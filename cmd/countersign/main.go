@@ -25,6 +25,7 @@ var commands = []func() *cobra.Command{
 	newQueueCommand,
 	newOwnersCommand,
 	newDoctorCommand,
+	newSetupCommand,
 }
 
 func main() {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/countersign/countersign/deploy/postgres"
 	"github.com/countersign/countersign/pkg/daemon"
+	"github.com/countersign/countersign/pkg/ghclient"
 	"github.com/countersign/countersign/pkg/store"
 	"github.com/countersign/countersign/services/evaluator"
 	"github.com/countersign/countersign/services/fanout"
@@ -191,7 +192,7 @@ func run[C any](s *System, service string, vars map[string]string, adjust func(*
 
 // Known are every service's configuration structs: in one process, each ignores the others' variables.
 func Known() []any {
-	return []any{daemon.Config{}, ingress.Config{}, invalidator.Config{}, fanout.Config{}, evaluator.Config{}, reconciler.Config{}}
+	return []any{daemon.Config{}, ingress.Config{}, invalidator.Config{}, fanout.Config{}, evaluator.Config{}, reconciler.Config{}, ghclient.SignInConfig{}}
 }
 
 func (s *System) environ(service string, number int, own map[string]string) []string {

@@ -36,6 +36,7 @@ type call struct {
 	raw          bool     // the body is a file's bytes
 	tolerated    []string // GraphQL aliases that may be missing
 	version      string   // REST API version; "" is the configured one
+	form         bool     // the body is a web form's, as GitHub's sign-in takes it
 }
 
 // answer is a response that was read completely.
@@ -217,7 +218,10 @@ func (a *App) request(ctx context.Context, c call, credential string) (*http.Req
 	req.Header.Set("Authorization", "Bearer "+credential)
 	req.Header.Set("User-Agent", "countersign")
 	req.Header.Set("X-GitHub-Api-Version", cmp.Or(c.version, a.cfg.APIVersion))
-	if len(c.body) > 0 {
+	switch {
+	case c.form:
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	case len(c.body) > 0:
 		req.Header.Set("Content-Type", "application/json")
 	}
 	return req, nil

@@ -29,6 +29,7 @@ type principal struct {
 type token struct {
 	installID   int64
 	userID      int64
+	appID       int64 // of a person who signed in with an App; 0 for a token of their own
 	permissions map[string]string
 	repos       map[int64]bool // nil: all of the installation's
 	expires     time.Time

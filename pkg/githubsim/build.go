@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/pem"
 	"fmt"
 	"maps"
@@ -46,9 +47,10 @@ type App struct {
 	Events        []string          // nil: DefaultEvents
 
 	// Set by AddApp.
-	PEM      []byte // the private key, PKCS #1
-	ClientID string
-	BotID    int64 // user id of slug[bot]
+	PEM          []byte // the private key, PKCS #1
+	ClientID     string
+	ClientSecret string // for people who sign in with the App
+	BotID        int64  // user id of slug[bot]
 }
 
 // DefaultPermissions is what Countersign's App asks for.
@@ -67,6 +69,13 @@ func DefaultEvents() []string {
 // AddApp registers an App and its bot user and returns it completed. The key is
 // returned once, here; the stand-in keeps only what it needs to verify.
 func (s *Sim) AddApp(a App) App {
+	a = completed(a)
+	s.build(func(m *mutation) { a = m.addApp(a) })
+	return a
+}
+
+// completed gives every zero field its default, as far as that needs no world.
+func completed(a App) App {
 	a.Slug = cmp.Or(a.Slug, "countersign")
 	a.Name = cmp.Or(a.Name, a.Slug)
 	if a.PrivateKey == nil {
@@ -85,21 +94,24 @@ func (s *Sim) AddApp(a App) App {
 	if a.Events == nil {
 		a.Events = DefaultEvents()
 	}
-	s.build(func(m *mutation) {
-		if a.ID == 0 {
-			a.ID = s.nextID()
-		}
-		if m.w.apps[a.ID] != nil || m.w.appBySlug(a.Slug) != nil {
-			misuse("AddApp: id %d or slug %q is taken", a.ID, a.Slug)
-		}
-		a.ClientID = fmt.Sprintf("Iv23li%014d", a.ID)
-		bot := m.addAccount(a.Slug+"[bot]", "Bot")
-		bot.appID, a.BotID = a.ID, bot.id
-		m.w.apps[a.ID] = &app{
-			id: a.ID, slug: a.Slug, name: a.Name, clientID: a.ClientID, ownerID: m.ensureUser(cmp.Or(a.Owner, "app-owner")).id, key: a.PrivateKey,
-			hookURL: a.WebhookURL, hookSecret: a.WebhookSecret, permissions: maps.Clone(a.Permissions), events: slices.Clone(a.Events), botID: bot.id, createdAt: m.at,
-		}
-	})
+	a.ClientSecret = hex.EncodeToString(randomBytes(20))
+	return a
+}
+
+func (m *mutation) addApp(a App) App {
+	if a.ID == 0 {
+		a.ID = m.s.nextID()
+	}
+	if m.w.apps[a.ID] != nil || m.w.appBySlug(a.Slug) != nil {
+		misuse("AddApp: id %d or slug %q is taken", a.ID, a.Slug)
+	}
+	a.ClientID = fmt.Sprintf("Iv23li%014d", a.ID)
+	bot := m.addAccount(a.Slug+"[bot]", "Bot")
+	bot.appID, a.BotID = a.ID, bot.id
+	m.w.apps[a.ID] = &app{
+		id: a.ID, slug: a.Slug, name: a.Name, clientID: a.ClientID, clientSecret: a.ClientSecret, ownerID: m.ensureUser(cmp.Or(a.Owner, "app-owner")).id, key: a.PrivateKey,
+		hookURL: a.WebhookURL, hookSecret: a.WebhookSecret, permissions: maps.Clone(a.Permissions), events: slices.Clone(a.Events), botID: bot.id, createdAt: m.at,
+	}
 	return a
 }
 

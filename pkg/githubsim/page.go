@@ -38,6 +38,9 @@ type pageCheck struct{ Name, Result, Title string }
 
 // page serves the stand-in's own page at / and at the html_url of a pull request.
 func (s *Sim) page(w http.ResponseWriter, r *http.Request, path string) bool {
+	if s.browserPage(w, r, path) {
+		return true
+	}
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	ofPull := len(parts) == 4 && parts[2] == "pull" && parts[0] != "repos"
 	if r.Method != http.MethodGet || path != "/" && !ofPull {

@@ -31,7 +31,11 @@ func getAppBySlug(c *call) answer {
 }
 
 func getHookConfig(c *call) answer {
-	return ok(obj{"content_type": "json", "insecure_ssl": "0", "secret": "********", "url": c.who.app.hookURL})
+	o := obj{"content_type": "json", "insecure_ssl": "0", "url": c.who.app.hookURL}
+	if c.who.app.hookSecret != "" {
+		o["secret"] = "********"
+	}
+	return ok(o)
 }
 
 func listInstallations(c *call) answer {

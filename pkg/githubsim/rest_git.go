@@ -46,7 +46,7 @@ func listBranches(c *call) answer {
 	list, x := []obj{}, c.renderer()
 	for _, name := range paginate(c, sortedKeys(c.repo.branches)) {
 		sha := c.repo.branches[name]
-		list = append(list, obj{"name": name, "commit": obj{"sha": sha, "url": x.repoURL(c.repo) + "/commits/" + sha}, "protected": false})
+		list = append(list, obj{"name": name, "commit": obj{"sha": sha, "url": x.repoURL(c.repo) + "/commits/" + sha}, "protected": c.repo.protects(name)})
 	}
 	return ok(list)
 }
@@ -60,9 +60,9 @@ func getBranch(c *call) answer {
 	x := c.renderer()
 	url := x.repoURL(c.repo) + "/branches/" + escapePath(name)
 	return ok(obj{
-		"name": name, "commit": x.commit(c.repo, c.s.objects.commits[sha]), "protected": false, "protection_url": url + "/protection",
+		"name": name, "commit": x.commit(c.repo, c.s.objects.commits[sha]), "protected": c.repo.protects(name), "protection_url": url + "/protection",
 		"_links":     obj{"self": url, "html": x.repoHTML(c.repo) + "/tree/" + escapePath(name)},
-		"protection": obj{"enabled": false, "required_status_checks": obj{"enforcement_level": "off", "contexts": []string{}, "checks": []obj{}}},
+		"protection": c.repo.protection(name),
 	})
 }
 

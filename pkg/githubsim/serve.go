@@ -73,6 +73,7 @@ func (s *Sim) serve(w http.ResponseWriter, r *http.Request) {
 	if path == "/api/graphql" {
 		path = "/graphql"
 	}
+	r.Body = io.NopCloser(bytes.NewReader(body)) // a page may read a form
 	if s.page(w, r, path) {
 		return
 	}

@@ -65,7 +65,8 @@ type Sim struct {
 	ids      int64
 	bigIDs   int64
 	tokens   map[string]*token
-	signer   []byte // key of the long token form
+	codes    map[string]*pendingCode // one-use codes of a browser's round trip
+	signer   []byte                  // key of the long token form
 	switches Switches
 	faults   []*Fault
 	requests []Request
@@ -91,6 +92,7 @@ func New(opts Options) *Sim {
 		ids:     1000,
 		bigIDs:  3_000_000_000,
 		tokens:  map[string]*token{},
+		codes:   map[string]*pendingCode{},
 		signer:  randomBytes(32),
 		budgets: map[budgetKey]*budget{}, inFlight: map[int64]int{}, content: map[int64][]time.Time{},
 	}

@@ -32,17 +32,18 @@ type account struct {
 }
 
 type app struct {
-	id          int64
-	slug, name  string
-	clientID    string
-	ownerID     int64
-	key         *rsa.PrivateKey
-	hookURL     string
-	hookSecret  string
-	permissions map[string]string
-	events      []string
-	botID       int64
-	createdAt   time.Time
+	id           int64
+	slug, name   string
+	clientID     string
+	clientSecret string
+	ownerID      int64
+	key          *rsa.PrivateKey
+	hookURL      string
+	hookSecret   string
+	permissions  map[string]string
+	events       []string
+	botID        int64
+	createdAt    time.Time
 }
 
 type installation struct {
@@ -84,6 +85,7 @@ type repo struct {
 	suites        map[suiteKey]*checkSuite
 	queues        map[string][]*queueEntry // base branch → what waits in its merge queue, in order
 	activity      []activity               // oldest first; entries are never written to
+	required      []RequiredCheck          // entries are never written to
 	lastNumber    int
 	createdAt     time.Time
 	updatedAt     time.Time
@@ -243,7 +245,7 @@ func (r *repo) clone() *repo {
 	d.branches, d.collaborators = maps.Clone(r.branches), maps.Clone(r.collaborators)
 	d.labels = maps.Clone(r.labels) // a label is replaced, never written to
 	d.comments = cloneEach(r.comments, slices.Clone)
-	d.activity = slices.Clone(r.activity)
+	d.activity, d.required = slices.Clone(r.activity), slices.Clone(r.required)
 	d.runsOf = cloneEach(r.runsOf, slices.Clone)
 	d.pulls = cloneEach(r.pulls, (*pull).clone)
 	d.runs = cloneEach(r.runs, func(c *checkRun) *checkRun { e := *c; return &e })

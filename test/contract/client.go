@@ -100,6 +100,7 @@ func (s *stage) clientCalls(w *clientWorld) map[string]func() error {
 	return map[string]func() error{
 		"App.Server":        func() error { return ignore(w.app.Server(ctx)) },
 		"App.Identity":      func() error { return ignore(w.app.Identity(ctx)) },
+		"App.HookConfig":    func() error { return ignore(w.app.HookConfig(ctx)) },
 		"App.Installations": func() error { return ignore(w.app.Installations(ctx)) },
 		"App.Deliveries":    func() error { return ignore2(w.app.Deliveries(ctx, "")) },
 		"App.Redeliver": func() error {
@@ -138,6 +139,10 @@ func (s *stage) clientCalls(w *clientWorld) map[string]func() error {
 		"Client.Pull":                     func() error { return ignore(c.Pull(ctx, repo, w.n)) },
 		"Client.PullState":                func() error { return ignore(c.PullState(ctx, repo, w.n)) },
 		"Client.PullsOfCommit":            func() error { return ignore(c.PullsOfCommit(ctx, repo, w.pull.HeadSHA)) },
+		"Client.RequiredChecks": func() error {
+			s.sim.RequireCheck(s.example.Repository, githubsim.RequiredCheck{Branch: "main", Context: name, Ruleset: true})
+			return ignore(c.RequiredChecks(ctx, repo, "main"))
+		},
 		"Client.Repositories":             func() error { return ignore(c.Repositories(ctx)) },
 		"Client.Repository":               func() error { return ignore(c.Repository(ctx, repo)) },
 		"Client.Team":                     func() error { return ignore(c.Team(ctx, "acme", "core")) },

@@ -21,6 +21,8 @@ func (s *stage) scenario() {
 	s.people()
 	s.branches(token)
 	s.settings(jwt, token)
+	s.required(token)
+	s.newcomers()
 	s.refusals(jwt, token)
 	s.changes()
 	s.deliveries(jwt)
@@ -181,6 +183,32 @@ func (s *stage) settings(jwt, token string) {
 	s.call(204, "PUT", suspended, jwt, nil)
 	s.call(403, "GET", widgets, token, nil)
 	s.call(204, "DELETE", suspended, jwt, nil)
+}
+
+// required are the checks that branch protection and rulesets demand.
+func (s *stage) required(token string) {
+	for _, one := range []githubsim.RequiredCheck{
+		{Branch: "main", Context: "gate", AppID: s.example.App.ID}, {Branch: "main", Context: "lint"},
+		{Branch: "main", Context: "gate", AppID: s.example.App.ID, Ruleset: true}, {Branch: "main", Context: "lint", Ruleset: true},
+	} {
+		s.sim.RequireCheck(s.example.Repository, one)
+	}
+	for _, path := range []string{"/branches/main", "/rules/branches/main", "/rules/branches/main?per_page=1", "/rules/branches/release%2F1.x", "/branches"} {
+		s.call(200, "GET", widgets+path, token, nil)
+	}
+}
+
+// newcomers register an App from a manifest, and sign in with one.
+func (s *stage) newcomers() {
+	code, err := s.sim.RegisterManifest("acme", []byte(`{"name":"Second gate","url":"https://countersign.example","redirect_url":"http://127.0.0.1/back",
+  "hook_attributes":{"url":"https://countersign.example/webhooks/github","active":true},"public":false,"default_permissions":{"checks":"write"},"default_events":["check_run"]}`))
+	must(err)
+	s.call(201, "POST", "/app-manifests/"+code+"/conversions", "", nil)
+	s.call(404, "POST", "/app-manifests/"+code+"/conversions", "", nil)
+	person := s.sim.AppUserToken(s.example.App.ID, "alice")
+	s.call(200, "GET", "/user/installations", person, nil)
+	s.call(200, "GET", fmt.Sprintf("/user/installations/%d/repositories?per_page=1", s.example.Installation), person, nil)
+	s.call(200, "GET", "/orgs/acme/teams/core/memberships/alice", person, nil)
 }
 
 // branches pushes and opens a pull request as a person does.
