@@ -62,7 +62,8 @@ GRANT INSERT, UPDATE ON repository, pull, head TO countersign_evaluator;
 GRANT INSERT, UPDATE, DELETE ON evaluation TO countersign_evaluator;
 GRANT INSERT ON decision TO countersign_evaluator;
 GRANT UPDATE (outcome, settled_at) ON decision TO countersign_evaluator;
-GRANT INSERT, UPDATE ON decision_chain, basis TO countersign_evaluator;
+GRANT INSERT, UPDATE ON decision_chain, basis, standing TO countersign_evaluator;
+GRANT INSERT, UPDATE, DELETE ON waiting TO countersign_evaluator;
 GRANT UPDATE (paused_until, pause_reason) ON installation TO countersign_evaluator;
 
 -- reconciler: every work row, its own lease, retention; never a decision. Of a head what ingress may, and that it drifted.

@@ -216,3 +216,22 @@ func (c *stateCheck) pull(path string, p *PullRequest) {
 		c.fact(at+".content_state", p.OlderHeads[sha].ContentState)
 	}
 }
+
+// ErrVerdict is wrapped by every error of DecodeVerdict.
+var ErrVerdict = errors.New("invalid verdict")
+
+// DecodeVerdict reads the JSON form that Verdict.MarshalCanonical writes, for
+// showing what was decided. It grants nothing by itself: with an error the
+// verdict is the zero one, which blocks.
+func DecodeVerdict(data []byte) (Verdict, error) {
+	var v Verdict
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&v); err != nil {
+		return Verdict{}, fmt.Errorf("%w: %s", ErrVerdict, clip(err.Error(), 300))
+	}
+	if v.Version != VerdictVersion {
+		return Verdict{}, fmt.Errorf("%w: version: %d is not supported; this build reads version %d", ErrVerdict, v.Version, VerdictVersion)
+	}
+	return v, nil
+}

@@ -1,6 +1,9 @@
 package policy
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // VerdictVersion is the version of the verdict's JSON form.
 const VerdictVersion = 1
@@ -150,6 +153,25 @@ type GroupVerdict struct {
 	Missing string `json:"missing,omitempty"`
 	// NextStep says who does what to satisfy the group, empty when satisfied.
 	NextStep string `json:"next_step,omitempty"`
+}
+
+// WaitsOn lists the owners one of whose approvals (of all_of, each of whose
+// approvals) would bring the group forward, in CODEOWNERS form; nobody where
+// nothing is missing or nothing is required.
+func (g *GroupVerdict) WaitsOn() []string {
+	if g.Satisfied || g.Kind == GroupOptional {
+		return nil
+	}
+	if len(g.AllOf) == 0 {
+		return g.Owners
+	}
+	var missing []string
+	for _, o := range g.AllOf {
+		if !slices.ContainsFunc(g.Approvals, func(a ApprovalVerdict) bool { return slices.Contains(a.Via, o) }) {
+			missing = append(missing, o)
+		}
+	}
+	return missing
 }
 
 // FileVerdict is one path of a group.

@@ -95,7 +95,9 @@ type Decision struct {
 	RunID          int64
 	Traceparent    string
 	RequestedAt    time.Time
-	Bases          []Basis // for the next base push; kept beside the decision, not part of it
+	// Kept beside the decision, not part of it: for the next base push, and for lists.
+	Bases     []Basis
+	Standings []Standing
 }
 
 // RecordIntent appends the decision to the installation's chain and binds it to the head as an unconfirmed intent, in one
@@ -112,6 +114,9 @@ func (g *Guard) RecordIntent(ctx context.Context, ev Evaluation, d Decision, bas
 			return err
 		}
 		if err := recordBases(ctx, tx, ev, id, d.Bases); err != nil {
+			return err
+		}
+		if err := recordStandings(ctx, tx, ev, id, d.Standings); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `

@@ -145,7 +145,7 @@ func (s *Store) PurgeInstallation(ctx context.Context, i InstallationID) (remove
 	if !gone {
 		return 0, fmt.Errorf("purge installation %d: %w", i, ErrNotGone)
 	}
-	for _, table := range []string{"evaluation", "authority", "delivery", "delivery_gap", "pull", "head", "repository", "installation"} {
+	for _, table := range []string{"evaluation", "authority", "delivery", "delivery_gap", "basis", "pull", "merge_group", "head", "repository", "installation"} {
 		for {
 			var n int
 			err := s.queryOne(ctx, fmt.Sprintf(`

@@ -10,6 +10,12 @@ import (
 // publish invalidates the next due head, decides it and confirms, as an evaluator would.
 func (b *bundle) publish(t *testing.T, runID int64) {
 	t.Helper()
+	b.publishDecision(t, decision(runID))
+}
+
+func (b *bundle) publishDecision(t *testing.T, d store.Decision) store.DecisionID {
+	t.Helper()
+	runID := d.RunID
 	inv, err := b.invalidator.ClaimInvalidation(t.Context(), "invalidator-1", ttl)
 	if err != nil {
 		t.Fatalf("claim invalidation: %v", err)
@@ -22,7 +28,6 @@ func (b *bundle) publish(t *testing.T, runID int64) {
 		t.Fatalf("complete invalidation: %v", err)
 	}
 	ev := b.claim(t)
-	d := decision(runID)
 	d.Generation = ev.Rows[0].Generation
 	id, err := g.RecordIntent(t.Context(), ev, d, []string{"main"})
 	if err != nil {
@@ -35,6 +40,7 @@ func (b *bundle) publish(t *testing.T, runID int64) {
 	if _, err := b.evaluator.CompleteEvaluation(t.Context(), ev, nil); err != nil {
 		t.Fatalf("complete: %v", err)
 	}
+	return id
 }
 
 func TestPruneHeads(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/countersign/countersign/internal/explain"
 	"github.com/countersign/countersign/internal/hook"
 	"github.com/countersign/countersign/pkg/checkrun"
 	"github.com/countersign/countersign/pkg/ghclient"
@@ -342,7 +343,7 @@ func decisionOf(ev store.Evaluation, e evidence, verdict policy.Verdict, output 
 		Number: number, FullName: ev.FullName, Generation: row.Generation, DeliveryID: row.DeliveryID, Reason: row.Reason,
 		EvidenceDigest: policy.Digest(e.snapshot), Evidence: string(e.snapshot.MarshalCanonical()), Verdict: string(verdict.MarshalCanonical()),
 		Conclusion: conclusion, Title: output.Title, Summary: output.Summary, Explanation: output.Text,
-		Traceparent: row.Traceparent, RequestedAt: row.RequestedAt, Bases: e.bases(),
+		Traceparent: row.Traceparent, RequestedAt: row.RequestedAt, Bases: e.bases(), Standings: explain.Standings(e.snapshot, verdict),
 	}
 }
 

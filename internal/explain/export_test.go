@@ -1,0 +1,4 @@
+package explain
+
+// PlaceOf is what a test looks into.
+var PlaceOf = placeOf
