@@ -60,16 +60,16 @@ func (d *devRun) play(ctx context.Context, stage *demo.Stage) error {
 	})
 }
 
-// playAndStay shows the page while the story is played, and after it.
+// playAndStay shows the console while the story is played, and after it.
 func (d *devRun) playAndStay(ctx context.Context, stage *demo.Stage, standIn string) error {
-	fmt.Fprintf(d.out, "The page: http://%s\n\n", d.listen)
+	fmt.Fprintf(d.out, "The console: http://%s\n\n", d.listen)
 	played := make(chan error, 1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
 		err := d.play(ctx, stage)
 		if err == nil {
-			fmt.Fprintf(d.out, "\nThe story is over; the page stays up. End with Ctrl-C.\n")
+			fmt.Fprintf(d.out, "\nThe story is over; the console stays up. End with Ctrl-C.\n")
 		} else if ctx.Err() == nil {
 			fmt.Fprintf(d.progress, "the story stopped: %v\n", err)
 		}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -19,9 +18,11 @@ import (
 
 	"github.com/countersign/countersign/internal/system"
 	"github.com/countersign/countersign/pkg/daemon"
+	"github.com/countersign/countersign/pkg/ghclient"
 	"github.com/countersign/countersign/pkg/nudge/localnats"
 	"github.com/countersign/countersign/pkg/store"
 	"github.com/countersign/countersign/pkg/store/localpg"
+	"github.com/countersign/countersign/services/console"
 )
 
 // devOptions are the flags of `countersign dev`.
@@ -57,7 +58,7 @@ Every COUNTERSIGN_ variable that a service reads works here too. For production 
 	f := c.Flags()
 	f.BoolVar(&o.demo, "demo", false, "play the story on a GitHub stand-in; needs no GitHub App")
 	f.BoolVar(&o.once, "once", false, "with --demo: exit when the story ends, 0 when every step was reached and 1 otherwise")
-	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the page that lists pull requests, their checks and why")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the console, which needs no sign-in here: loopback only")
 	f.StringVar(&o.webhooks, "webhook-listen", "127.0.0.1:8081", "address that receives webhooks at /webhooks/github")
 	f.StringVar(&o.operator, "operator-listen", "127.0.0.1:9090", "address of health, metrics and pprof")
 	f.StringVar(&o.githubURL, "github-url", "", "REST base URL of GitHub or GitHub Enterprise Server (COUNTERSIGN_GITHUB_API_URL)")
@@ -98,13 +99,19 @@ func runDev(ctx context.Context, o devOptions, out, progress io.Writer) (err err
 		return err
 	}
 	d.inheritEnviron()
+	if host, _, err := net.SplitHostPort(o.listen); err != nil || !loopbackName(host) {
+		return fmt.Errorf("--listen %s: the console shows everything without sign-in here, so it listens on a loopback address only, such as 127.0.0.1:8080", printable(o.listen))
+	}
+	if d.environ["COUNTERSIGN_CONSOLE_URL"] == "" {
+		d.environ["COUNTERSIGN_CONSOLE_URL"] = "http://" + o.listen // where the check's details lead
+	}
 	if o.demo {
 		return d.runDemo(ctx)
 	}
 	if err := d.start(ctx, nil); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "page       http://%s\nwebhooks   %s/webhooks/github\noperator   http://%s\n", o.listen, d.system.IngressURLs()[0], o.operator)
+	fmt.Fprintf(out, "console    http://%s\nwebhooks   %s/webhooks/github\noperator   http://%s\n", o.listen, d.system.IngressURLs()[0], o.operator)
 	return d.serve(ctx, "")
 }
 
@@ -179,7 +186,7 @@ func (d *devRun) start(ctx context.Context, listener net.Listener) error {
 			fmt.Fprintf(d.progress, "stop: %v\n", err)
 		}
 	})
-	if d.reader, err = store.Open(ctx, store.Config{URL: role("countersign_reader"), MaxConns: 2, GuardConns: 1, AllowPlaintext: true, ConnectTimeout: 3 * time.Second, PoolTimeout: 2 * time.Second, StatementLimit: 3 * time.Second}); err != nil {
+	if d.reader, err = store.Open(ctx, store.Config{URL: role("countersign_console"), MaxConns: 8, GuardConns: 1, AllowPlaintext: true, ConnectTimeout: 3 * time.Second, PoolTimeout: 2 * time.Second, StatementLimit: 3 * time.Second}); err != nil {
 		return err
 	}
 	d.cleanup = append(d.cleanup, d.reader.Close)
@@ -233,10 +240,17 @@ func (d *devRun) serve(ctx context.Context, standIn string) error {
 		return errors.Join(fmt.Errorf("listen for the operator surface on %s (--operator-listen): %w", d.operator, err), pages.Close())
 	}
 	quiet := slog.New(slog.DiscardHandler)
+	pagesConsole, err := console.New(console.Config{
+		GitHub: ghclient.WebConfig{APIURL: d.environ["COUNTERSIGN_GITHUB_API_URL"]}, Listen: d.listen, Open: true, AccessAge: time.Minute, Session: time.Hour, MaxLive: 100,
+	}, console.Deps{Store: d.reader, StandIn: standIn, LivePause: 200 * time.Millisecond})
+	if err != nil {
+		return errors.Join(err, pages.Close(), operator.Close())
+	}
+	defer context.AfterFunc(ctx, pagesConsole.Close)()
 	group := make(chan error, 2)
 	go func() { group <- daemon.Serve(ctx, operator, d.system.Operator(), quiet, time.Second) }()
 	go func() {
-		group <- daemon.Serve(ctx, pages, http.Handler(&devPage{reader: d.reader, standIn: standIn}), quiet, time.Second)
+		group <- daemon.Serve(ctx, pages, pagesConsole, quiet, time.Second)
 	}()
 	return errors.Join(<-group, <-group)
 }

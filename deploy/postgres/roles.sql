@@ -8,7 +8,7 @@ DECLARE
 BEGIN
     FOREACH role_name IN ARRAY ARRAY[
         'countersign_ingress', 'countersign_invalidator', 'countersign_fanout',
-        'countersign_evaluator', 'countersign_reconciler', 'countersign_reader']
+        'countersign_evaluator', 'countersign_reconciler', 'countersign_reader', 'countersign_console']
     LOOP
         IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = role_name) THEN
             BEGIN
@@ -24,10 +24,10 @@ $$;
 -- Everybody who connects may read everything: a fence that cannot be read cannot be checked.
 GRANT USAGE ON SCHEMA public TO
     countersign_ingress, countersign_invalidator, countersign_fanout,
-    countersign_evaluator, countersign_reconciler, countersign_reader;
+    countersign_evaluator, countersign_reconciler, countersign_reader, countersign_console;
 GRANT SELECT ON ALL TABLES IN SCHEMA public TO
     countersign_ingress, countersign_invalidator, countersign_fanout,
-    countersign_evaluator, countersign_reconciler, countersign_reader;
+    countersign_evaluator, countersign_reconciler, countersign_reader, countersign_console;
 
 -- Every claimer draws lease tokens from the one sequence.
 GRANT USAGE ON SEQUENCE lease_token_seq TO

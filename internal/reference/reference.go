@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"github.com/countersign/countersign/pkg/daemon"
+	"github.com/countersign/countersign/services/console"
 	"github.com/countersign/countersign/services/evaluator"
 	"github.com/countersign/countersign/services/fanout"
 	"github.com/countersign/countersign/services/ingress"
@@ -25,6 +26,7 @@ func Sections() []daemon.Section {
 		{Name: "fanout", Config: process[fanout.Config]{}},
 		{Name: "evaluator", Config: process[evaluator.Config]{}},
 		{Name: "reconciler", Config: process[reconciler.Config]{}},
+		{Name: "console", Config: process[console.Config]{}},
 	}
 }
 

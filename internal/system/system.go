@@ -14,8 +14,8 @@ import (
 
 	"github.com/countersign/countersign/deploy/postgres"
 	"github.com/countersign/countersign/pkg/daemon"
-	"github.com/countersign/countersign/pkg/ghclient"
 	"github.com/countersign/countersign/pkg/store"
+	"github.com/countersign/countersign/services/console"
 	"github.com/countersign/countersign/services/evaluator"
 	"github.com/countersign/countersign/services/fanout"
 	"github.com/countersign/countersign/services/ingress"
@@ -192,7 +192,7 @@ func run[C any](s *System, service string, vars map[string]string, adjust func(*
 
 // Known are every service's configuration structs: in one process, each ignores the others' variables.
 func Known() []any {
-	return []any{daemon.Config{}, ingress.Config{}, invalidator.Config{}, fanout.Config{}, evaluator.Config{}, reconciler.Config{}, ghclient.SignInConfig{}}
+	return []any{daemon.Config{}, ingress.Config{}, invalidator.Config{}, fanout.Config{}, evaluator.Config{}, reconciler.Config{}, console.Config{}}
 }
 
 func (s *System) environ(service string, number int, own map[string]string) []string {

@@ -38,6 +38,7 @@ const (
 	Evaluator   Role = "countersign_evaluator"
 	Reconciler  Role = "countersign_reconciler"
 	Reader      Role = "countersign_reader"
+	Console     Role = "countersign_console"
 )
 
 // DB is one test's database.
