@@ -26,9 +26,11 @@ BENCH    ?= .
 SEED     ?= 0
 N        ?= 10
 PARALLEL ?= 4
+VERSION  ?= devel
+ARCH     ?=
 
 .DEFAULT_GOAL := help
-.PHONY: chaos-processes chaos fences help build test race lint vet house generate verify fuzz bench bench-ingest bench-codeowners conformance contract model mutants demo proto vuln tidy clean tools FORCE
+.PHONY: chaos-processes chaos fences help build test race lint vet house generate verify fuzz bench bench-ingest bench-codeowners conformance contract model mutants demo images images-offline containers proto vuln tidy clean tools FORCE
 
 help: ## print every target
 	@echo "Countersign: make <target>"
@@ -107,6 +109,12 @@ contract: ## hold the GitHub stand-in and the client to GitHub's published descr
 
 demo: ## all services against a GitHub stand-in that plays a story, on http://127.0.0.1:8080 (ARGS=--once ends with it)
 	go run ./cmd/countersign dev --demo $(ARGS)
+
+images: ## every image, from binaries compiled here; nothing is pulled (VERSION=v1.2.3 ARCH=arm64)
+	VERSION=$(VERSION) ARCH=$(ARCH) deploy/images.sh
+
+images-offline: ## stand-ins for the images of Postgres, NATS and Prometheus where none can be pulled (Debian, as root)
+	deploy/offline/images.sh .cache/offline
 
 vuln: $(BIN)/govulncheck-$(GOVULNCHECK_VERSION) ## look for known vulnerabilities in what is called
 	$< ./...

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -80,13 +82,17 @@ func newMigrateCommand() *cobra.Command {
 	var db databaseFlags
 	var wait float64
 	var noRoles bool
+	var passwords string
 	c := &cobra.Command{
 		Use:   "migrate",
 		Short: "Bring the schema to this release's version and apply the service roles",
 		Long: `Bring the schema to this release's version and apply the service roles (deploy/postgres/roles.sql), as the database's owner.
 
 Services never migrate: run this before they start. It may run again, and beside itself: a second one waits. An interrupted
-migration rolls back. There is no way down: restore a backup instead.`,
+migration rolls back. There is no way down: restore a backup instead.
+
+The roles have no password of their own. --role-passwords names a directory with one file a role (countersign_ingress and so
+on) that holds its password; Postgres is sent a SCRAM verifier of it. Run it again after changing a file.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if wait < 0.1 || wait > 300 {
@@ -103,14 +109,44 @@ migration rolls back. There is no way down: restore a backup instead.`,
 			if err := store.Migrate(c.Context(), u, roles, time.Duration(wait*float64(time.Second))); err != nil {
 				return findings(err.Error())
 			}
+			if err := setRolePasswords(c.Context(), u, passwords, time.Duration(wait*float64(time.Second))); err != nil {
+				return err
+			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "schema version %d\n", store.PackagedVersion())
 			return err
 		},
 	}
 	db.add(c)
 	c.Flags().Float64Var(&wait, "lock-timeout-seconds", 60, "longest wait for another migration, 0.1 to 300")
+	c.Flags().StringVar(&passwords, "role-passwords", "", "directory with one file a role that holds its password; empty: passwords are left alone")
 	c.Flags().BoolVar(&noRoles, "no-roles", false, "leave roles and grants alone, where the owner may not create roles")
 	return c
+}
+
+// setRolePasswords reads one file a role from dir; "" does nothing. Names that begin with a dot are another tool's.
+func setRolePasswords(ctx context.Context, url, dir string, wait time.Duration) error {
+	if dir == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("read --role-passwords: %w", err)
+	}
+	passwords := map[string]string{}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return fmt.Errorf("read --role-passwords: %w", err)
+		}
+		passwords[e.Name()] = trimNewline(string(text))
+	}
+	if len(passwords) == 0 {
+		return fmt.Errorf("--role-passwords: %s holds no file; name each after its role", dir)
+	}
+	return store.SetRolePasswords(ctx, url, passwords, wait)
 }
 
 func newCheckCommand() *cobra.Command {

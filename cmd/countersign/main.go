@@ -22,6 +22,7 @@ var commands = []func() *cobra.Command{
 	newEvaluateCommand,
 	newDevCommand,
 	newDatabaseCommand,
+	newSecretsCommand,
 	newQueueCommand,
 	newOwnersCommand,
 	newDoctorCommand,

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// defaultOperatorListen is the default below, for a health check, which loads no config.
+const defaultOperatorListen = "127.0.0.1:9090"
+
 // Config is what every process of Countersign takes, whatever service it runs.
 // Main loads it beside the service's own config.
 type Config struct {

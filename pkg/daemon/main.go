@@ -33,6 +33,8 @@ const (
 //
 // SIGTERM or SIGINT ends ctx and makes the service not ready; run then has
 // COUNTERSIGN_SHUTDOWN_GRACE to return. A second signal exits at once.
+//
+// Called as `SERVICE healthcheck`, it asks the process that already runs here whether it is ready, and exits 0 or 1.
 func Main[C any](service string, run func(ctx context.Context, rt *Runtime, cfg C) error) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
@@ -51,6 +53,9 @@ func start[C any](p process, service string, run func(context.Context, *Runtime,
 	var all struct {
 		Daemon  Config
 		Service C
+	}
+	if len(p.args) > 0 && p.args[0] == healthcheckArg {
+		return healthcheck(p)
 	}
 	if slices.Contains(p.args, "--version") || slices.Contains(p.args, "-version") {
 		v := CurrentVersion()
