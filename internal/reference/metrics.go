@@ -27,6 +27,7 @@ type Metric struct {
 // labels are all labels that a metric of ours may have, with what their values are. Each is a closed set; none names a
 // repository, pull request, person, path, commit or delivery (RG-474).
 var labels = map[string]string{
+	"check":     "database, nats, github_identity, merge_queues, start, stop",
 	"event":     "GitHub's event; other: one that is not subscribed to, none: refused before it was read",
 	"go":        "version of the compiler",
 	"how":       "how a head was proved unfinished",

@@ -47,7 +47,7 @@ func TestTheMetricsPageIsCurrent(t *testing.T) {
 var (
 	metricForm = regexp.MustCompile(`^countersign(_[a-z0-9]+)+$`)
 	// A name ends in what it counts or in its unit.
-	units = regexp.MustCompile(`_(total|seconds|bytes|rows|requests|messages|deliveries|attempts|installations|connections|limit|remaining|connected|info)$`)
+	units = regexp.MustCompile(`_(total|seconds|bytes|rows|requests|messages|deliveries|attempts|installations|connections|limit|remaining|connected|passed|info)$`)
 )
 
 func TestMetricsAreNamedAlike(t *testing.T) {

@@ -54,7 +54,7 @@ func (m *Manager) Reset(ctx context.Context, gh GitHub, guard *store.Guard, req 
 	t := &target{m: m, gh: gh, repo: req.Repo, guard: guard, head: head}
 	proof, err := t.prove(ctx, req)
 	if err != nil {
-		m.metrics.proofs.WithLabelValues("failed").Inc()
+		m.metrics.proofs.WithLabelValues(notProved(err)).Inc()
 		return "", fmt.Errorf("reset %s generation %d: %w", head.Head, head.Generation, err)
 	}
 	m.metrics.proofs.WithLabelValues(string(proof)).Inc()

@@ -126,14 +126,38 @@ func (h *Health) Live() (findings []Finding, ok bool) {
 // Ready runs every check, at once and each within two seconds, and reports what
 // is missing. The worst finding is the status; only failed means not ready.
 func (h *Health) Ready(ctx context.Context) (findings []Finding, worst Status) {
+	findings = h.ask(ctx)
+	tasks, live := h.Live()
+	if !live {
+		for _, t := range tasks {
+			if t.Status == StatusFailed {
+				findings = append(findings, t)
+			}
+		}
+	}
+	sortFindings(findings)
+	return findings, worstOf(findings)
+}
+
+// checks says which named checks pass.
+func (h *Health) checks(ctx context.Context) map[string]bool {
+	passed := map[string]bool{}
+	for _, f := range h.ask(ctx) {
+		passed[f.Name] = f.Status == StatusOK
+	}
+	return passed
+}
+
+// ask runs every check at once.
+func (h *Health) ask(ctx context.Context) []Finding {
 	h.mu.Lock()
 	stopping := h.stopping
 	var asked []func() Finding
 	for name, c := range h.required {
-		asked = append(asked, func() Finding { return h.ask(ctx, name, c, StatusFailed) })
+		asked = append(asked, func() Finding { return h.askOne(ctx, name, c, StatusFailed) })
 	}
 	for name, c := range h.optional {
-		asked = append(asked, func() Finding { return h.ask(ctx, name, c, StatusDegraded) })
+		asked = append(asked, func() Finding { return h.askOne(ctx, name, c, StatusDegraded) })
 	}
 	if len(h.required) == 0 {
 		asked = append(asked, func() Finding {
@@ -147,26 +171,16 @@ func (h *Health) Ready(ctx context.Context) (findings []Finding, worst Status) {
 	}
 	h.mu.Unlock()
 
-	findings = make([]Finding, len(asked))
+	findings := make([]Finding, len(asked))
 	var wg sync.WaitGroup
 	for i, ask := range asked {
 		wg.Go(func() { findings[i] = ask() })
 	}
 	wg.Wait()
-
-	tasks, live := h.Live()
-	if !live {
-		for _, t := range tasks {
-			if t.Status == StatusFailed {
-				findings = append(findings, t)
-			}
-		}
-	}
-	sortFindings(findings)
-	return findings, worstOf(findings)
+	return findings
 }
 
-func (h *Health) ask(ctx context.Context, name string, check Check, bad Status) Finding {
+func (h *Health) askOne(ctx context.Context, name string, check Check, bad Status) Finding {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	err := check(ctx)

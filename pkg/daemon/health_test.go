@@ -271,3 +271,43 @@ func get(t *testing.T, url string) (int, string) {
 	resp, body := fetchURL(t, url)
 	return resp.StatusCode, body
 }
+
+// What readiness says is a metric too, so that an alert sees a dead database without asking every replica.
+func TestHealthIsAMetric(t *testing.T) {
+	t.Parallel()
+	rt, _ := newRuntime(t, "evaluator")
+	value := func(check string) (v float64, found bool) {
+		t.Helper()
+		families, err := rt.Registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				if f.GetName() == "countersign_health_passed" && m.GetLabel()[0].GetValue() == check {
+					return m.GetGauge().GetValue(), true
+				}
+			}
+		}
+		return 0, false
+	}
+	if v, found := value("start"); !found || v != 0 {
+		t.Errorf("start %v, %t before any check is registered; want 0", v, found)
+	}
+	var down error
+	rt.Health.Require("database", func(context.Context) error { return nil })
+	rt.Health.Prefer("nats", func(context.Context) error { return down })
+	if _, found := value("start"); found {
+		t.Error("start is still shown after a check was registered")
+	}
+	down = errors.New("no server")
+	for check, want := range map[string]float64{"database": 1, "nats": 0} {
+		if v, found := value(check); !found || v != want {
+			t.Errorf("%s %v, %t; want %v", check, v, found, want)
+		}
+	}
+	rt.Health.Stopping()
+	if v, found := value("stop"); !found || v != 0 {
+		t.Errorf("stop %v, %t while stopping; want 0", v, found)
+	}
+}

@@ -31,7 +31,7 @@ func newMetrics(rt *Runtime, process bool) (metric.MeterProvider, func(context.C
 		Help: "Always 1; the labels say what is running.",
 	}, []string{"version", "revision", "go"})
 	build.WithLabelValues(rt.Version.Version, rt.Version.Revision, rt.Version.Go).Set(1)
-	all := []prometheus.Collector{build}
+	all := []prometheus.Collector{build, healthMetrics{rt.Health}}
 	if process {
 		all = append(all, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	}
@@ -52,6 +52,26 @@ func newMetrics(rt *Runtime, process bool) (metric.MeterProvider, func(context.C
 		)),
 	)
 	return provider, provider.Shutdown, nil
+}
+
+var healthPassed = prometheus.NewDesc("countersign_health_passed",
+	"1 where a check of readiness passes, 0 where it fails, asked at each look: database, nats, github_identity, merge_queues; start and stop while a service is neither.",
+	[]string{"check"}, nil)
+
+// healthMetrics shows readiness to whoever alerts on it: an operator who is not asked sees a dead database only by what no longer happens.
+type healthMetrics struct{ health *Health }
+
+func (healthMetrics) Describe(to chan<- *prometheus.Desc) { to <- healthPassed }
+
+// Collect asks every check, at once and each within two seconds. Tasks that died are told by liveness, which ends the process.
+func (m healthMetrics) Collect(to chan<- prometheus.Metric) {
+	for name, passed := range m.health.checks(context.Background()) {
+		v := 0.0
+		if passed {
+			v = 1
+		}
+		to <- prometheus.MustNewConstMetric(healthPassed, prometheus.GaugeValue, v, name)
+	}
 }
 
 // forbiddenLabels name what no label may carry (RG-474): their values are

@@ -17,7 +17,7 @@ type metrics struct {
 
 // newMetrics registers with r. Several Apps in one process share the collectors of the first.
 func newMetrics(r prometheus.Registerer) *metrics {
-	return &metrics{
+	m := &metrics{
 		requests: register(r, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "countersign_github_requests_total",
 			Help: "Requests to GitHub by operation and outcome; not_modified cost no budget, refused and shared were not sent.",
@@ -41,6 +41,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help: "Answers by which GitHub asked an installation to wait, by kind: primary (the hour's budget is spent), secondary (too fast).",
 		}, []string{"kind"})),
 	}
+	for _, kind := range []string{"primary", "secondary"} {
+		m.pauses.WithLabelValues(kind) // begins at zero, so that an alert sees the first one too
+	}
+	return m
 }
 
 // expose says at each look how many installations must be left alone. The first App of a registry is the one asked.

@@ -27,6 +27,9 @@ const (
 	Failed      Result = "failed"       // bounded exponential backoff, for ever (RG-196, RG-269)
 )
 
+// Results are all of them.
+var Results = []Result{Completed, Superseded, RateLimited, Deferred, Parked, Failed}
+
 // The backoff of a target that is gone or closed to us (RG-228).
 const (
 	ParkFirst   = 5 * time.Minute

@@ -62,6 +62,11 @@ const (
 	FenceMergeGroup       Fence = "merge_group"
 )
 
+// Fences are all of them.
+var Fences = []Fence{
+	FenceLease, FencePullGeneration, FenceHeadGeneration, FenceNotInvalidated, FenceRunBinding, FenceIntent, FenceEpoch, FenceAuthorityPending, FenceMergeGroup,
+}
+
 // Postgres error codes this package branches on.
 const (
 	codeUniqueViolation   = "23505"

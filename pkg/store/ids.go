@@ -36,6 +36,9 @@ const (
 	LaneRecheck     Lane = 3
 )
 
+// Lanes are all of them, the most urgent first.
+var Lanes = []Lane{LaneInteractive, LaneFanout, LaneReconcile, LaneRecheck}
+
 // String names the lane as a metric label.
 func (l Lane) String() string {
 	switch l {

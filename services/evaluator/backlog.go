@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/countersign/countersign/pkg/store"
 )
 
 // observeEvery is how old the backlog gauges may be.
@@ -54,10 +56,13 @@ func (w *Worker) observeBacklog(ctx context.Context) {
 		}
 		return
 	}
-	w.backlog.rows.Reset()
-	w.backlog.oldest.Reset()
+	// A lane in which nothing waits is shown as such, so that an empty queue and a missing answer look different.
+	now := map[store.Lane]store.LaneBacklog{}
 	for _, b := range lanes {
-		lane := b.Lane.String()
+		now[b.Lane] = b
+	}
+	for _, l := range store.Lanes {
+		b, lane := now[l], l.String()
 		w.backlog.rows.WithLabelValues(lane, "due").Set(float64(b.Due))
 		w.backlog.rows.WithLabelValues(lane, "leased").Set(float64(b.Leased))
 		w.backlog.rows.WithLabelValues(lane, "waiting").Set(float64(b.Waiting))

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/countersign/countersign/pkg/daemon"
+	"github.com/countersign/countersign/pkg/policy"
 	"github.com/countersign/countersign/pkg/retry"
 	"github.com/countersign/countersign/pkg/store"
 )
@@ -26,7 +27,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		evaluations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "countersign_evaluator_evaluations_total",
-			Help: "Claimed heads by what became of them: completed, failed, rate_limited, superseded, parked.",
+			Help: "Claimed heads by what became of them: completed, failed, rate_limited, deferred, superseded, parked.",
 		}, []string{"result"}),
 		publications: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "countersign_evaluator_publications_total",
@@ -56,10 +57,27 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Buckets: []float64{1, 2, 3, 5, 10, 20, 50},
 		}, []string{"lane"}),
 	}
+	m.begin()
 	if reg != nil {
 		reg.MustRegister(m.evaluations, m.publications, m.refusals, m.lag, m.leasesLost, m.wait, m.attempts)
 	}
 	return m
+}
+
+// begin shows every count at zero, so that an alert sees the first one too.
+func (m *metrics) begin() {
+	for _, result := range retry.Results {
+		m.evaluations.WithLabelValues(string(result))
+	}
+	for _, conclusion := range []string{"success", string(policy.LookFailure), string(policy.LookActionRequired), string(policy.LookPending)} {
+		m.publications.WithLabelValues(conclusion)
+	}
+	for _, fence := range store.Fences {
+		m.refusals.WithLabelValues(string(fence))
+	}
+	for _, lane := range store.Lanes {
+		m.lag.WithLabelValues(lane.String())
+	}
 }
 
 // claimed records how long the first of the claimed rows waited, and how often it was tried.

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/countersign/countersign/pkg/daemon"
+	"github.com/countersign/countersign/pkg/nudge"
 )
 
 // events are the values of the event label: what we may be subscribed to. Everything else is "other", so that a stranger's
@@ -87,6 +88,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Help: "Commits refused for one of their deliveries; each of them was then stored by itself.",
 		}),
 	}
+	m.begin()
 	if r == nil {
 		return m, nil
 	}
@@ -98,6 +100,30 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return nil, fmt.Errorf("register the metrics of ingress: %w", err)
 	}
 	return m, nil
+}
+
+// begin shows what may be counted at zero, so that an alert sees the first one too.
+func (m *metrics) begin() {
+	for _, res := range []result{
+		resultAccepted, resultDuplicate, resultIgnored, resultLimited, resultNoRoute, resultUnconfigured, resultEnvelope, resultSignature,
+		resultTooLarge, resultBody, resultPayload, resultConflict, resultGuard, resultStore, resultPanic,
+	} {
+		m.seconds.WithLabelValues(string(res))
+	}
+	for _, res := range []result{resultAccepted, resultDuplicate, resultIgnored, resultConflict, resultGuard, resultStore, resultPanic} {
+		for _, event := range events {
+			m.deliveries.WithLabelValues(event, string(res))
+		}
+	}
+	for _, res := range []result{resultLimited, resultEnvelope, resultSignature, resultTooLarge, resultBody, resultPayload} {
+		m.deliveries.WithLabelValues(eventLabel(""), string(res))
+	}
+	for _, outcome := range []nudge.Outcome{nudge.OutcomeReset, nudge.OutcomeNothing, nudge.OutcomeSuperseded, nudge.OutcomeRateLimited, nudge.OutcomeFailed} {
+		m.fastPath.WithLabelValues(outcome.String())
+	}
+	for _, outcome := range []string{fastTimeout, fastUnavailable, fastError} {
+		m.fastPath.WithLabelValues(outcome)
+	}
 }
 
 func (m *metrics) finished(ctx context.Context, d *delivery, res result) {

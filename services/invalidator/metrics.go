@@ -1,6 +1,12 @@
 package invalidator
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/countersign/countersign/pkg/nudge"
+	"github.com/countersign/countersign/pkg/retry"
+	"github.com/countersign/countersign/pkg/store"
+)
 
 type metrics struct {
 	invalidations *prometheus.CounterVec
@@ -15,7 +21,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		invalidations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "countersign_invalidator_invalidations_total",
-			Help: "Passes over one head generation by result: completed, failed, rate_limited, superseded, parked (RG-201).",
+			Help: "Passes over one head generation by result: completed, failed, rate_limited, deferred, superseded, parked (RG-201).",
 		}, []string{"result"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "countersign_invalidator_revocation_seconds",
@@ -40,6 +46,16 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Help:    "Which attempt a claim was, by lane.",
 			Buckets: []float64{1, 2, 3, 5, 10, 20, 50},
 		}, []string{"lane"}),
+	}
+	// Every count begins at zero, so that an alert sees the first one too.
+	for _, result := range retry.Results {
+		m.invalidations.WithLabelValues(string(result))
+	}
+	for _, o := range []nudge.Outcome{nudge.OutcomeReset, nudge.OutcomeNothing, nudge.OutcomeSuperseded, nudge.OutcomeRateLimited, nudge.OutcomeFailed} {
+		m.fast.WithLabelValues(o.String())
+	}
+	for _, lane := range store.Lanes {
+		m.seconds.WithLabelValues(lane.String())
 	}
 	if reg != nil {
 		reg.MustRegister(m.invalidations, m.seconds, m.fast, m.leasesLost, m.wait, m.attempts)

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/countersign/countersign/pkg/daemon"
 	"github.com/countersign/countersign/pkg/ghclient"
 	"github.com/countersign/countersign/pkg/githubsim"
@@ -212,6 +214,9 @@ func TestStopping(t *testing.T) {
 				b.wantResult("partial")
 				want := append(append([]string{}, fullScan[:i+2]...), "renew", `resign "partial"`)
 				b.wantSteps(want...)
+				if n := testutil.ToFloat64(b.service.metrics.leasesLost); n != 1 {
+					t.Errorf("%v lost leases are counted, want 1", n)
+				}
 			})
 		})
 	}

@@ -31,6 +31,7 @@ type metrics struct {
 	pulls        *prometheus.CounterVec
 	woken        prometheus.Counter
 	pruned       *prometheus.CounterVec
+	leasesLost   prometheus.Counter
 
 	gapPasses  *prometheus.CounterVec
 	gapRead    prometheus.Counter
@@ -91,9 +92,16 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "countersign_reconciler_pruned_rows_total",
 			Help: "Rows removed by retention.",
 		}, []string{"kind"}),
+		leasesLost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "countersign_reconciler_leases_lost_total",
+			Help: "Terms that ended under whoever scanned, walked the delivery log or compared.",
+		}),
 	}
 	for _, result := range results {
 		m.scans.WithLabelValues(result)
+	}
+	for _, result := range []string{electionElected, electionHeld, electionReleased, electionFailed} {
+		m.elections.WithLabelValues(result)
 	}
 	m.addGaps()
 	m.addDrift()
@@ -102,7 +110,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		m.elections, m.scans, m.duration, m.lastSuccess, m.overdue, m.leftOut, m.repositories, m.pulls, m.woken, m.pruned,
+		m.elections, m.scans, m.duration, m.lastSuccess, m.overdue, m.leftOut, m.repositories, m.pulls, m.woken, m.pruned, m.leasesLost,
 		m.gapPasses, m.gapRead, m.gapFound, m.gapAsked, m.gapSettled, m.gapOpen, m.gapOldest,
 		m.driftPasses, m.driftCompared, m.drift, m.presence, m.parked,
 	} {

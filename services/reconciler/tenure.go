@@ -62,6 +62,7 @@ func (s *Service) beginTenure(stopping, work context.Context, term store.Term, e
 				return
 			case errors.Is(err, store.ErrLeaseLost), !time.Now().Before(trustedUntil.Add(-ttl / 3)):
 				t.lost.Store(true)
+				s.metrics.leasesLost.Inc()
 			}
 			s.deps.Log.WarnContext(work, "lease not renewed", daemon.KeyLeaseToken, int64(term.Token), "lost", t.lost.Load(), daemon.KeyErr, err)
 			if t.lost.Load() {
