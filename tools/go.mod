@@ -7,6 +7,8 @@ require (
 	github.com/google/go-cmp v0.7.0
 )
 
+require go.yaml.in/yaml/v3 v3.0.6
+
 require (
 	golang.org/x/mod v0.42.0 // indirect
 	golang.org/x/sync v0.25.0 // indirect
