@@ -21,6 +21,8 @@ func (s *Server) accept(ctx context.Context, d *delivery) error {
 	switch {
 	case d.work.Group != nil:
 		d.accepted, err = s.store.AcceptMergeGroup(ctx, envelope, *d.work.Group)
+	case d.work.Known != nil:
+		err = s.acceptKnown(ctx, d, envelope)
 	case d.work.Direct == nil:
 		d.accepted, err = s.acceptAuthority(ctx, envelope, *d.work.Authority)
 	case d.work.Direct.Head == "":
@@ -43,6 +45,24 @@ func (s *Server) acceptHeadless(ctx context.Context, d *delivery, envelope store
 		return nil
 	}
 	d.accepted, d.work.Direct.Head = accepted, accepted.Head.SHA
+	return nil
+}
+
+// acceptKnown stores a trigger that names a commit alone, for what is known of it; from then on it is that work.
+func (s *Server) acceptKnown(ctx context.Context, d *delivery, envelope store.Delivery) error {
+	w := *d.work.Known
+	accepted, number, known, err := s.store.AcceptKnownHead(ctx, envelope, w)
+	switch {
+	case err != nil:
+		return err
+	case !known:
+		d.work = none(WhyUnknownHead)
+	case number == 0:
+		d.work = Work{Group: &store.GroupWork{Installation: w.Installation, Repository: w.Repository, FullName: w.FullName, Head: w.Head}}
+	default:
+		d.work = Work{Direct: &store.DirectWork{Installation: w.Installation, Repository: w.Repository, FullName: w.FullName, Number: number, Head: w.Head}}
+	}
+	d.accepted = accepted
 	return nil
 }
 

@@ -254,6 +254,28 @@ func TestMappedRows(t *testing.T) {
 		b.wantInt(1, "SELECT count(*) FROM pull WHERE head_sha = $1 AND state = 'closed' AND base_ref = 'main'", headB)
 		b.wantInt(2, countHeads)
 	})
+	t.Run("RG-054 the button of a shared or a fork's head is the commit's, and repeats change nothing", func(t *testing.T) {
+		t.Parallel()
+		b := overPostgres(t, offline(), nil)
+		b.deliver("pull_request", pullRequest("opened", 7, headA, "open")).wantBody(t, true, true)
+		press := func(numbers ...int) obj {
+			return with(checkRun("requested_action", appID, numbers...), "requested_action", obj{"identifier": "re-evaluate"})
+		}
+		b.deliver("check_run", press()).wantBody(t, true, true)
+		b.deliver("check_run", press(7, 8)).wantBody(t, true, true)
+		b.wantInt(1, "SELECT count(*) FROM evaluation WHERE number = 7 AND head_sha = $1 AND generation = 3 AND reason = 'check_run.requested_action'", headA)
+		b.wantInt(3, "SELECT generation FROM head WHERE head_sha = $1", headA)
+	})
+	t.Run("RG-054 the button of a merge group's check evaluates the group again, until the group has ended", func(t *testing.T) {
+		t.Parallel()
+		b := overPostgres(t, offline(), nil)
+		b.deliver("merge_group", mergeGroup("checks_requested", headA)).wantBody(t, true, true)
+		b.deliver("check_run", checkRun("rerequested", appID)).wantBody(t, true, true)
+		b.wantInt(2, "SELECT generation FROM merge_group WHERE head_sha = $1 AND waiting AND reason = 'check_run.rerequested'", headA)
+		b.wantInt(2, "SELECT generation FROM head WHERE head_sha = $1", headA)
+		b.deliver("merge_group", with(mergeGroup("destroyed", headA), "reason", "dequeued")).wantBody(t, true, true)
+		b.deliver("check_run", checkRun("rerequested", appID)).wantBody(t, true, false)
+	})
 	t.Run("RG-055 RG-037 RG-038 RG-039 what asks for nothing is 202 and leaves nothing", func(t *testing.T) {
 		t.Parallel()
 		b := overPostgres(t, offline(), nil)

@@ -16,24 +16,26 @@ const (
 	WhyClosed      Why = "pull request is closed"
 	WhyOrgPolicy   Why = "pull requests of the organization's policy repository are not gated"
 	WhyOrgGroup    Why = "merge groups of the organization's policy repository are not gated"
-	WhyPullCount   Why = "check run belongs to no single pull request"
 	WhyOtherAction Why = "requested action is not ours"
 	WhyOtherBranch Why = "branch decides nothing"
 	WhyNoPolicy    Why = "push leaves the organization's policy alone"
 	WhyRepository  Why = "change of the repository decides nothing"
 	WhyRemoved     Why = "only ordinary repositories were removed"
 	WhyUnseen      Why = "comment is on a pull request never seen"
+	WhyUnknownHead Why = "check run is of a commit that nothing open is known to be at"
 )
 
 // actionReEvaluate is the identifier of the button on a completed check (RG-054, RG-300).
 const actionReEvaluate = "re-evaluate"
 
-// Work is what one event asks for: Direct for one pull request, Group for a merge group, or Authority for a change of who may approve
-// or what is asked. Where all are nil, Why says why the event is acknowledged without being retained.
+// Work is what one event asks for: Direct for one pull request, Group for a merge group, Known for whatever is known of a commit, or
+// Authority for a change of who may approve or what is asked. Where all are nil, Why says why the event is acknowledged without
+// being retained.
 type Work struct {
 	Direct    *store.DirectWork
 	Authority *store.AuthorityWork
 	Group     *store.GroupWork
+	Known     *store.HeadWork
 	Why       Why
 }
 
@@ -102,7 +104,8 @@ func before(p *ghclient.PullRef) store.SHA {
 	return store.SHA(p.BeforeSHA)
 }
 
-// checkRunWork is RG-053, RG-054 and RG-039. DecodeEvent maps only runs of our own App (RG-037, RG-038).
+// checkRunWork is RG-053, RG-054 and RG-039 as D21 has it: the run of a fork's head or of a merge group's names no pull request, and
+// that of a shared head several; the press counts for the commit, where something open is known to be at it. DecodeEvent maps only runs of our own App (RG-037, RG-038).
 func checkRunWork(e ghclient.Event) Work {
 	run := e.CheckRun
 	switch {
@@ -111,7 +114,10 @@ func checkRunWork(e ghclient.Event) Work {
 	case e.OrgPolicy:
 		return none(WhyOrgPolicy)
 	case len(run.Pulls) != 1:
-		return none(WhyPullCount)
+		return Work{Known: &store.HeadWork{
+			Installation: store.InstallationID(e.Installation), AccountLogin: e.AccountLogin, Repository: store.RepositoryID(e.Repository.ID),
+			FullName: e.Repository.FullName, Head: store.SHA(run.HeadSHA), Reason: reason(e),
+		}}
 	}
 	w := direct(e, run.Pulls[0], run.HeadSHA)
 	// The payload does not say; a pull request already seen keeps what was seen of it, because this carries no time (P5).

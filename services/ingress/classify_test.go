@@ -132,10 +132,14 @@ func TestClassifyCheckRun(t *testing.T) {
 		t.Parallel()
 		compare(t, classify(t, "check_run", checkRun("rerequested", appID+1, 7)), Work{Why: WhyUnmapped})
 	})
-	t.Run("RG-039 a rerequest of no pull request or of two creates no work", func(t *testing.T) {
+	t.Run("a rerequest of no pull request or of two is about the commit, as far as it is known", func(t *testing.T) {
 		t.Parallel()
-		compare(t, classify(t, "check_run", checkRun("rerequested", appID)), Work{Why: WhyPullCount})
-		compare(t, classify(t, "check_run", checkRun("rerequested", appID, 7, 8)), Work{Why: WhyPullCount})
+		for _, p := range []obj{checkRun("rerequested", appID), checkRun("rerequested", appID, 7, 8)} {
+			w := classify(t, "check_run", p)
+			if w.Direct != nil || w.Known == nil || w.Known.Head != headA || w.Known.Reason != "check_run.rerequested" {
+				t.Errorf("%+v", w)
+			}
+		}
 	})
 }
 

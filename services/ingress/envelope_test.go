@@ -397,7 +397,7 @@ func TestUnmapped(t *testing.T) {
 			{"repository", homeless(with(base("edited", target()), "changes", obj{"default_branch": obj{"from": "master"}}))},
 			{"repository", homeless(base("deleted", target()))},
 			{"installation_repositories", homeless(removed([]any{obj{"id": repoID, "full_name": "acme/widgets"}}))},
-			{"check_run", homeless(checkRun("rerequested", appID))},
+			{"check_run", homeless(checkRun("rerequested", appID+1))},
 			{"merge_group", homeless(with(mergeGroup("checks_requested", headA), "repository", orgPolicy()))},
 			{"issue_comment", with(homeless(base("created", nil)), "issue", obj{"pull_request": obj{}})},
 		} {

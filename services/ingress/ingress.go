@@ -32,6 +32,7 @@ type Store interface {
 	AcceptBatch(ctx context.Context, b *store.DirectBatch) ([]store.DirectOutcome, error)
 	AcceptMergeGroup(ctx context.Context, d store.Delivery, w store.GroupWork) (store.Acceptance, error)
 	AcceptKnownPull(ctx context.Context, d store.Delivery, w store.DirectWork) (a store.Acceptance, known bool, err error)
+	AcceptKnownHead(ctx context.Context, d store.Delivery, w store.HeadWork) (a store.Acceptance, number int, known bool, err error)
 	AcceptAuthority(ctx context.Context, d store.Delivery, w store.AuthorityWork, guardWait time.Duration) (store.Acceptance, error)
 }
 

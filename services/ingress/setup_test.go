@@ -350,6 +350,12 @@ func (f *fakeStore) AcceptKnownPull(ctx context.Context, d store.Delivery, w sto
 	return a, err == nil, err
 }
 
+func (f *fakeStore) AcceptKnownHead(context.Context, store.Delivery, store.HeadWork) (store.Acceptance, int, bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return store.Acceptance{}, 0, false, f.err // nothing is known of any head
+}
+
 func (f *fakeStore) AcceptAuthority(_ context.Context, d store.Delivery, w store.AuthorityWork, wait time.Duration) (store.Acceptance, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
