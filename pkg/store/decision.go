@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"time"
 
@@ -331,47 +330,4 @@ func (s *Store) PublishedDecision(ctx context.Context, key HeadKey) (StoredDecis
 		return StoredDecision{}, fmt.Errorf("read published decision of %s: %w", key, err)
 	}
 	return list[0], nil
-}
-
-// ErrChainBroken: the decision log was changed by something other than this program.
-var ErrChainBroken = errors.New("decision chain is broken")
-
-// VerifyChain walks an installation's decisions in order and compares every hash; a changed, removed or reordered row is
-// ErrChainBroken with its sequence. It reads only.
-func (s *Store) VerifyChain(ctx context.Context, installation InstallationID) (checked int, err error) {
-	previous, sequence := "", int64(0)
-	for {
-		page, err := queryAll(ctx, s, `
-			-- name: VerifyChain
-			SELECT `+decisionColumns+` FROM decision WHERE installation_id = $1 AND sequence > $2 ORDER BY sequence LIMIT 500`,
-			[]any{installation, sequence}, scanDecision)
-		if err != nil {
-			return checked, fmt.Errorf("verify decisions of installation %d: %w", installation, err)
-		}
-		if len(page) == 0 {
-			return checked, s.verifyTip(ctx, installation, sequence, previous)
-		}
-		for _, d := range page {
-			if d.Sequence != sequence+1 || d.PreviousHash != previous || d.StoredSum != d.Hash() {
-				return checked, fmt.Errorf("installation %d at sequence %d (decision %d): %w", installation, sequence+1, d.ID, ErrChainBroken)
-			}
-			previous, sequence = d.StoredSum, d.Sequence
-			checked++
-		}
-	}
-}
-
-func (s *Store) verifyTip(ctx context.Context, installation InstallationID, sequence int64, hash string) error {
-	var same bool
-	err := s.queryOne(ctx, `
-		-- name: VerifyTip
-		SELECT coalesce((SELECT sequence = $2 AND hash = $3 FROM decision_chain WHERE installation_id = $1), $2 = 0)`,
-		[]any{installation, sequence, hash}, &same)
-	if err != nil {
-		return fmt.Errorf("verify chain tip of installation %d: %w", installation, err)
-	}
-	if !same {
-		return fmt.Errorf("installation %d: newest decisions are missing after sequence %d: %w", installation, sequence, ErrChainBroken)
-	}
-	return nil
 }

@@ -53,25 +53,41 @@ type InstallationLine struct {
 
 // ListInstallations lists installations, those whose work something keeps first.
 func (s *Store) ListInstallations(ctx context.Context, limit int) ([]InstallationLine, error) {
-	list, err := queryAll(ctx, s, `
+	list, err := s.installations(ctx, 0, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list installations: %w", err)
+	}
+	return list, nil
+}
+
+// ReadInstallation is one line of them. Errors: ErrNotFound.
+func (s *Store) ReadInstallation(ctx context.Context, i InstallationID) (InstallationLine, error) {
+	list, err := s.installations(ctx, i, 1)
+	if err == nil && len(list) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return InstallationLine{}, fmt.Errorf("read installation %d: %w", i, err)
+	}
+	return list[0], nil
+}
+
+func (s *Store) installations(ctx context.Context, one InstallationID, limit int) ([]InstallationLine, error) {
+	return queryAll(ctx, s, `
 		-- name: ListInstallations
 		SELECT i.installation_id, i.account_login, CASE WHEN i.paused_until > now() THEN i.paused_until END,
 			CASE WHEN i.paused_until > now() THEN i.pause_reason ELSE '' END, i.held_at, i.held_by, i.held_reason, i.gone_at, i.authority_epoch,
 			(SELECT count(*) FROM repository r WHERE r.installation_id = i.installation_id AND r.gone_at IS NULL)::integer,
 			(SELECT count(*) FROM pull p WHERE p.installation_id = i.installation_id AND p.state = 'open')::integer
-		FROM installation i
+		FROM installation i WHERE $2 = 0 OR i.installation_id = $2
 		ORDER BY i.held_at IS NULL, coalesce(i.paused_until, '-infinity') <= now(), i.gone_at IS NULL, i.installation_id LIMIT $1`,
-		[]any{boundedLimit(limit)}, func(row pgx.CollectableRow) (InstallationLine, error) {
+		[]any{boundedLimit(limit), one}, func(row pgx.CollectableRow) (InstallationLine, error) {
 			var l InstallationLine
 			var until, held, gone *time.Time
 			err := row.Scan(&l.Installation, &l.Account, &until, &l.Reason, &held, &l.HeldBy, &l.HeldReason, &gone, &l.Epoch, &l.Repositories, &l.Open)
 			l.Until, l.HeldAt, l.GoneAt = timeOf(until), timeOf(held), timeOf(gone)
 			return l, err
 		})
-	if err != nil {
-		return nil, fmt.Errorf("list installations: %w", err)
-	}
-	return list, nil
 }
 
 // DatabaseNow reads the database's clock, for ages of what it stamped.

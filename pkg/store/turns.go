@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -99,12 +100,16 @@ func (d drawn) args(holder string, ttl time.Duration) []any {
 }
 
 // inTurn is the query for the first row that pick finds, lane by lane ($3, l.lane), and in each lane installation by
-// installation (t.installation_id), beginning after $4 and going round once; those of $5 and those whose rate-limit pause lasts
-// are passed over. rows is where the lane's installations are found: "table q WHERE condition AND".
+// installation (t.installation_id), beginning after $4 and going round once; those of $5, those whose rate-limit pause lasts and,
+// of the evaluations, those that an operator holds (decision 0171) are passed over. rows is where the lane's installations are found: "table q WHERE condition AND".
 //
 // The recursion is evaluated only as far as the outer LIMIT asks, and each of its steps is one look into an index that begins
 // with lane and installation.
 func inTurn(rows, pick string) string {
+	paused := "i.paused_until > now()"
+	if strings.HasPrefix(rows, "evaluation ") {
+		paused = "(i.paused_until > now() OR i.held_at IS NOT NULL)"
+	}
 	return fmt.Sprintf(`
 		SELECT pick.* FROM unnest($3::smallint[], $4::bigint[]) AS l(lane, after_id) CROSS JOIN LATERAL (
 			SELECT found.* FROM (
@@ -118,7 +123,7 @@ func inTurn(rows, pick string) string {
 					FROM turn WHERE turn.installation_id IS NOT NULL OR NOT turn.round
 				)
 				SELECT turn.installation_id FROM turn WHERE turn.installation_id IS NOT NULL AND turn.installation_id <> ALL ($5::bigint[])
-					AND NOT EXISTS (SELECT FROM installation i WHERE i.installation_id = turn.installation_id AND i.paused_until > now())
+					AND NOT EXISTS (SELECT FROM installation i WHERE i.installation_id = turn.installation_id AND %[3]s)
 			) AS t CROSS JOIN LATERAL (%[2]s) AS found LIMIT 1
-		) AS pick LIMIT 1`, rows, pick)
+		) AS pick LIMIT 1`, rows, pick, paused)
 }
