@@ -24,6 +24,16 @@ var commands = []func() *cobra.Command{
 	newDatabaseCommand,
 	newSecretsCommand,
 	newQueueCommand,
+	newExplainCommand,
+	newWhyCommand,
+	newDecisionsCommand,
+	newSimulateCommand,
+	newReevaluateCommand,
+	newRedeliverCommand,
+	newPauseCommand,
+	newResumeCommand,
+	newRetentionCommand,
+	newManCommand,
 	newOwnersCommand,
 	newDoctorCommand,
 	newSetupCommand,
@@ -45,7 +55,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	if err != nil && err.Error() != "" {
-		fmt.Fprintf(stderr, "countersign: %v\n", err)
+		fmt.Fprintf(stderr, "countersign: %s\n", printableLines(err.Error()))
 	}
 	return exitCode(err)
 }

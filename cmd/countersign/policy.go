@@ -3,7 +3,10 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -22,7 +25,7 @@ func newPolicyCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newPolicyLintCommand(), newPolicyDiffCommand())
+	c.AddCommand(newPolicyLintCommand(), newPolicyDiffCommand(), newPolicyImportCommand())
 	return c
 }
 
@@ -51,7 +54,7 @@ type printer struct {
 func newPrinter(w io.Writer, asJSON bool) *printer {
 	p := &printer{out: bufio.NewWriter(w)}
 	if asJSON {
-		p.json = json.NewEncoder(p.out)
+		p.json = json.NewEncoder(jsonEscaper{p.out})
 		p.json.SetEscapeHTML(false)
 	}
 	return p
@@ -85,7 +88,12 @@ func readInput(c *cobra.Command, name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(c.InOrStdin())
 	}
-	return os.ReadFile(name)
+	text, err := os.ReadFile(name)
+	var refused *fs.PathError
+	if errors.As(err, &refused) {
+		return nil, fmt.Errorf("%s %s: %w", refused.Op, printable(clipped(refused.Path)), refused.Err)
+	}
+	return text, err
 }
 
 // printableText keeps a message on its line: what cannot be seen is written

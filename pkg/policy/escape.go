@@ -47,6 +47,14 @@ func prose(s string) string {
 	return b.String()
 }
 
+// MarkdownText makes a text from outside safe inside a line of Markdown,
+// a table's cell included.
+func MarkdownText(s string) string { return prose(s) }
+
+// MarkdownCode makes a name from outside safe as a literal value in Markdown:
+// an HTML-escaped <code> element.
+func MarkdownCode(s string) string { return code(s) }
+
 // endsWithWWW reports what GitHub would turn into a link at the next dot.
 func endsWithWWW(s string) bool {
 	return len(s) >= 3 && strings.EqualFold(s[len(s)-3:], "www")

@@ -1,0 +1,4 @@
+package convert
+
+// Globs is what a test looks into.
+var Globs = globs
