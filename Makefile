@@ -30,7 +30,7 @@ VERSION  ?= devel
 ARCH     ?=
 
 .DEFAULT_GOAL := help
-.PHONY: chaos-processes chaos fences help build test race lint vet house generate verify fuzz bench bench-ingest bench-codeowners conformance contract model mutants demo images images-offline containers proto vuln tidy clean tools FORCE
+.PHONY: chaos-processes chaos fences help build test race lint vet house generate verify fuzz bench bench-ingest bench-settle bench-codeowners conformance contract model mutants demo images images-offline containers proto vuln tidy clean tools FORCE
 
 help: ## print every target
 	@echo "Countersign: make <target>"
@@ -79,6 +79,9 @@ bench: tools ## count the requests to GitHub and run the benchmarks (PKG=./pkg/p
 
 bench-ingest: ## webhooks a second made durable, against its two limits (ARGS='-write docs/performance.md')
 	go run ./test/bench/ingest $(ARGS)
+
+bench-settle: ## from a change to the final check, idle and beside a storm; bursts; evaluators side by side (ARGS='-only latency')
+	go run ./test/bench/settle $(ARGS)
 
 bench-codeowners: ## compare pkg/policy's CODEOWNERS with another library in one run (ARGS=-file=CODEOWNERS)
 	go run ./tools/bench/codeowners $(ARGS)

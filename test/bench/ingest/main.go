@@ -16,6 +16,8 @@ import (
 	"os/signal"
 	"runtime/pprof"
 	"time"
+
+	"github.com/countersign/countersign/test/bench/measure"
 )
 
 // settings are what a run is asked for.
@@ -70,5 +72,5 @@ func run(ctx context.Context, s settings) error {
 	if s.write == "" {
 		return nil
 	}
-	return insert(s.write, r.table())
+	return measure.Insert(s.write, beginMarker, endMarker, r.table())
 }

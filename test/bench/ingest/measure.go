@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/countersign/countersign/test/bench/measure"
 )
 
 // result is a run's figures; rates are a second.
@@ -38,7 +39,7 @@ func (w *world) measure(ctx context.Context) (result, error) {
 		if err := w.empty(ctx); err != nil {
 			return r, err
 		}
-		before := cpuTime(w.pg.Pid())
+		before := measure.CPUTime(w.pg.Pid())
 		n, took, err := w.flood(ctx, w.ingress, round, 0)
 		if err != nil {
 			return r, fmt.Errorf("ingress: %w", err)
@@ -51,28 +52,28 @@ func (w *world) measure(ctx context.Context) (result, error) {
 		if err := w.empty(ctx); err != nil {
 			return r, err
 		}
-		before = cpuTime(w.pg.Pid())
+		before = measure.CPUTime(w.pg.Pid())
 		if n, err = w.plain(ctx, round); err != nil {
 			return r, fmt.Errorf("bare pgx: %w", err)
 		}
 		bareCPU = append(bareCPU, w.costOf(n, before))
 		bare = append(bare, rate(n, w.each))
-		before = cpuTime(w.pg.Pid())
+		before = measure.CPUTime(w.pg.Pid())
 		if n, _, err = w.flood(ctx, w.limit, round, 0); err != nil {
 			return r, fmt.Errorf("verifying server: %w", err)
 		}
 		limitCPU = append(limitCPU, w.costOf(n, before))
 		limit = append(limit, rate(n, w.each))
 	}
-	r.ingest, r.bare, r.limit = median(ingest), median(bare), median(limit)
-	r.ingestCPU, r.bareCPU, r.limitCPU = time.Duration(median(ingestCPU)), time.Duration(median(bareCPU)), time.Duration(median(limitCPU))
-	r.fullP50, r.fullP99 = quantile(latencies, 0.5), quantile(latencies, 0.99)
+	r.ingest, r.bare, r.limit = measure.Median(ingest), measure.Median(bare), measure.Median(limit)
+	r.ingestCPU, r.bareCPU, r.limitCPU = time.Duration(measure.Median(ingestCPU)), time.Duration(measure.Median(bareCPU)), time.Duration(measure.Median(limitCPU))
+	r.fullP50, r.fullP99 = measure.Quantile(latencies, 0.5), measure.Quantile(latencies, 0.99)
 	return r, w.halfLoad(ctx, &r)
 }
 
 // costOf is the processor time of one of n since before, in nanoseconds.
 func (w *world) costOf(n int, before time.Duration) float64 {
-	return float64(cpuTime(w.pg.Pid())-before) / float64(max(n, 1))
+	return float64(measure.CPUTime(w.pg.Pid())-before) / float64(max(n, 1))
 }
 
 // halfLoad sends at half of the measured rate, on a clock that does not wait for answers.
@@ -84,7 +85,7 @@ func (w *world) halfLoad(ctx context.Context, r *result) error {
 	if err != nil {
 		return fmt.Errorf("ingress at half load: %w", err)
 	}
-	r.half, r.halfP50, r.halfP99 = rate(n, w.each), quantile(took, 0.5), quantile(took, 0.99)
+	r.half, r.halfP50, r.halfP99 = rate(n, w.each), measure.Quantile(took, 0.5), measure.Quantile(took, 0.99)
 	return w.stored(ctx, n)
 }
 
@@ -228,16 +229,3 @@ func (w *world) plainOne(ctx context.Context, p payload, id string) error {
 }
 
 func rate(n int, d time.Duration) float64 { return float64(n) / d.Seconds() }
-
-func median(all []float64) float64 {
-	slices.Sort(all)
-	return all[len(all)/2]
-}
-
-func quantile(all []time.Duration, q float64) time.Duration {
-	if len(all) == 0 {
-		return 0
-	}
-	slices.Sort(all)
-	return all[min(len(all)-1, int(q*float64(len(all))))]
-}

@@ -2,10 +2,11 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/countersign/countersign/test/bench/measure"
 )
 
 const (
@@ -25,25 +26,9 @@ func (r result) table() string {
 	fmt.Fprintf(&b, "| HTTP server that only verifies | %.0f | %.2f | ≥ 0.35 | %s | %.2f |\n\n",
 		r.limit, r.ingest/r.limit, us(r.limitCPU), float64(r.limitCPU)/float64(r.ingestCPU))
 	b.WriteString("| load | a second | answered within, p50 | p99 | goal for p99 |\n|---|--:|--:|--:|--:|\n")
-	fmt.Fprintf(&b, "| half, on a clock that waits for nobody | %.0f | %s | %s | < 50 ms |\n", r.half, ms(r.halfP50), ms(r.halfP99))
-	fmt.Fprintf(&b, "| all that %d senders get answered | %.0f | %s | %s | |\n", r.senders, r.ingest, ms(r.fullP50), ms(r.fullP99))
+	fmt.Fprintf(&b, "| half, on a clock that waits for nobody | %.0f | %s | %s | < 50 ms |\n", r.half, measure.Millis(r.halfP50), measure.Millis(r.halfP99))
+	fmt.Fprintf(&b, "| all that %d senders get answered | %.0f | %s | %s | |\n", r.senders, r.ingest, measure.Millis(r.fullP50), measure.Millis(r.fullP99))
 	return b.String()
 }
 
-func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seconds()*1000) }
-
 func us(d time.Duration) string { return fmt.Sprintf("%d µs", d.Microseconds()) }
-
-// insert replaces what stands between the markers of a page.
-func insert(path, table string) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	before, rest, found := strings.Cut(string(text), beginMarker)
-	_, after, closed := strings.Cut(rest, endMarker)
-	if !found || !closed {
-		return fmt.Errorf("%s: want the lines %q and %q", path, beginMarker, endMarker)
-	}
-	return os.WriteFile(path, []byte(before+beginMarker+"\n"+table+endMarker+after), 0o644)
-}

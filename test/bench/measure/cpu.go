@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"os"
@@ -11,9 +11,9 @@ import (
 // tick is the unit of /proc's times (USER_HZ), which is the same on every architecture Go runs on.
 const tick = 10 * time.Millisecond
 
-// cpuTime is what this process and the server with all its processes have used so far; 0 where there is no /proc.
+// CPUTime is what this process and the server with all its processes have used so far; 0 where there is no /proc.
 // A busy machine changes how long something takes, and hardly what it costs.
-func cpuTime(postmaster int) time.Duration {
+func CPUTime(postmaster int) time.Duration {
 	total := ticks(os.Getpid(), 2)
 	total += ticks(postmaster, 4) // with its children that have ended
 	all, err := filepath.Glob("/proc/[0-9]*/stat")
