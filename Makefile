@@ -16,6 +16,11 @@ TOOLS := $(BIN)/testpg $(BIN)/testrun $(BIN)/conformance $(BIN)/fuzz
 # Tests always run (-count=1): those of the tools module read files of other modules, which go's
 # test cache does not watch.
 
+# promtool and prometheus: what is in PATH, otherwise unpacked here.
+PROMETHEUS := $(CURDIR)/.cache/prometheus
+PROMETHEUS_URL ?= http://127.0.0.1:9090
+PROMTOOL   := $(or $(shell command -v promtool),$(PROMETHEUS)/promtool)
+
 # Variables that a caller may set.
 PKG      ?= work
 ARGS     ?=
@@ -30,7 +35,7 @@ VERSION  ?= devel
 ARCH     ?=
 
 .DEFAULT_GOAL := help
-.PHONY: chaos-processes chaos fences help build test race lint vet house generate verify fuzz bench bench-ingest bench-settle bench-codeowners conformance contract model mutants demo images images-offline containers proto vuln tidy clean tools FORCE
+.PHONY: chaos-processes chaos fences help build test race lint vet house generate verify fuzz bench bench-ingest bench-settle bench-codeowners conformance contract model mutants demo images images-offline containers proto vuln tidy clean tools rules dashboards dashboards-check FORCE
 
 help: ## print every target
 	@echo "Countersign: make <target>"
@@ -53,6 +58,24 @@ vet: ## the cheap part of lint: gofmt and go vet
 	@unformatted=$$( (git -c safe.directory='*' ls-files -co --exclude-standard '*.go' 2>/dev/null || find . -name '*.go' -not -path './.*/*') | xargs gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "not formatted (run gofmt -w):"; echo "$$unformatted"; exit 1; fi
 	go vet $(RACE) work
+
+rules: $(PROMTOOL) ## check Prometheus' configuration, rules and the dashboards' expressions, and play every alert, firing and not
+	$(PROMTOOL) check config deploy/prometheus/prometheus.yml
+	go run ./tools/cmd/dashboards -rules .cache/panels.yml && $(PROMTOOL) check rules .cache/panels.yml
+	set -e; for file in deploy/prometheus/tests/*.yml; do $(PROMTOOL) test rules $$file; done
+
+dashboards: ## write Grafana's dashboards from tools/dashboards
+	go run ./tools/cmd/dashboards -write
+
+dashboards-check: ## ask a running Prometheus every expression of every dashboard and rule (PROMETHEUS_URL=http://127.0.0.1:9090)
+	go run ./tools/cmd/dashboards -check $(PROMETHEUS_URL) $(ARGS)
+
+# Debian's package is unpacked, not installed: installing it would start a server.
+$(PROMETHEUS)/promtool:
+	@command -v apt-get >/dev/null || { echo "promtool is missing: install Prometheus, so that promtool is found in PATH"; exit 1; }
+	@mkdir -p $(PROMETHEUS)
+	cd $(PROMETHEUS) && { apt-get download prometheus || { apt-get update && apt-get download prometheus; }; }
+	cd $(PROMETHEUS) && dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x --strip-components=3 ./usr/bin && rm prometheus_*.deb && touch promtool
 
 house: ## the rules of the repository: imports, package docs, links, spec ids
 	go test $(RACE) -count=1 ./tools/house
