@@ -35,7 +35,7 @@ VERSION  ?= devel
 ARCH     ?=
 
 .DEFAULT_GOAL := help
-.PHONY: chaos-processes chaos fences help build test race lint vet house generate verify fuzz bench bench-ingest bench-settle bench-codeowners conformance contract model mutants demo images images-offline containers proto vuln tidy clean tools rules dashboards dashboards-check FORCE
+.PHONY: chaos-processes chaos fences help build test race lint vet house generate verify fuzz bench bench-ingest bench-settle bench-codeowners conformance contract model mutants demo images images-offline containers proto vuln tidy clean tools rules dashboards dashboards-check observe FORCE
 
 help: ## print every target
 	@echo "Countersign: make <target>"
@@ -69,6 +69,9 @@ dashboards: ## write Grafana's dashboards from tools/dashboards
 
 dashboards-check: ## ask a running Prometheus every expression of every dashboard and rule (PROMETHEUS_URL=http://127.0.0.1:9090)
 	go run ./tools/cmd/dashboards -check $(PROMETHEUS_URL) $(ARGS)
+
+observe: $(PROMETHEUS)/promtool ## the whole system beside a Prometheus, the story, and every expression of every dashboard and rule asked (7 minutes)
+	go run ./test/observe -prometheus $(PROMETHEUS)/prometheus -- go run ./tools/cmd/dashboards -check {url} -interval 10m $(ARGS)
 
 # Debian's package is unpacked, not installed: installing it would start a server.
 $(PROMETHEUS)/promtool:

@@ -38,6 +38,9 @@ type Options struct {
 	Ingress net.Listener
 	// Log receives every service's log lines; nil discards them.
 	Log io.Writer
+	// Apart gives every replica the metrics of the process, for whoever looks at each by itself (Replica.Operator). Otherwise only
+	// the first has them, since one page shows all.
+	Apart bool
 }
 
 // System is a running Countersign.
@@ -60,6 +63,12 @@ type Replica struct {
 	done    chan struct{}
 	err     error
 }
+
+// Service is which of Services it is.
+func (r *Replica) Service() string { return r.service }
+
+// Operator serves the replica's own health, metrics and identity, as its process would.
+func (r *Replica) Operator() http.Handler { return daemon.OperatorHandler(r.runtime) }
 
 // URL is the webhook address of an ingress, without the path; "" of another service.
 func (r *Replica) URL() string { return r.url }
@@ -175,7 +184,7 @@ func run[C any](s *System, service string, vars map[string]string, adjust func(*
 	adjust(&cfg.Service)
 	ctx, stop := context.WithCancel(s.ctx)
 	rt, err := daemon.NewRuntime(ctx, daemon.RuntimeOptions{
-		Service: service, Config: cfg.Daemon, Secrets: daemon.SecretsOf(cfg), Output: s.opts.Log, ProcessMetrics: len(s.replicas) == 0,
+		Service: service, Config: cfg.Daemon, Secrets: daemon.SecretsOf(cfg), Output: s.opts.Log, ProcessMetrics: s.opts.Apart || len(s.replicas) == 0,
 	})
 	if err != nil {
 		stop()
@@ -216,6 +225,13 @@ func (s *System) IngressURLs() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.ingress)
+}
+
+// Replicas are all that run, in the order of their start.
+func (s *System) Replicas() []*Replica {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.replicas)
 }
 
 // Operator serves health, metrics and identity of every replica.
