@@ -79,6 +79,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	so := githubsim.Options{Listen: o.listen, PublicURL: o.publicURL, Enterprise: o.enterprise, Log: log}
+	if o.story.play {
+		// Beside a database that outlives the stand-in: a world of its own at every start. GraphQL's integers have 32 bits.
+		so.FirstID = 10_000 + 2_000*(time.Now().Unix()%1_000_000)
+	}
 	if o.tlsCert != "" {
 		if o.publicURL == "" {
 			return errors.New("--tls-cert without --public-url: give the https URL that the certificate is for")

@@ -114,7 +114,9 @@ func newTokenServer(t *testing.T) *tokenServer {
 			}
 		}
 		if n <= s.revoked.Load() {
-			write(w, 401, `{"message":"Bad credentials"}`)
+			// What is counted is the address's budget, of 60 an hour; here it is used up.
+			write(w, 401, `{"message":"Bad credentials"}`, "X-RateLimit-Limit: 60", "X-RateLimit-Remaining: 0",
+				"X-RateLimit-Resource: core", "X-RateLimit-Reset: "+unix(time.Now().Add(time.Hour)))
 			return
 		}
 		write(w, 200, repositoryJSON(101, "shop"))
@@ -210,6 +212,10 @@ func TestInstallationToken(t *testing.T) {
 		}
 		if n := s.seen("GET /repos/acme/shop") - before; n != 2 {
 			t.Errorf("%d requests for one that is refused twice", n)
+		}
+		s.revoked.Store(0)
+		if _, err := client.Repository(t.Context(), acme); err != nil {
+			t.Errorf("the budget of whoever has no token was taken for the installation's: %v", err)
 		}
 	})
 	t.Run("RG-422 the deadline covers the exchange and the retry", func(t *testing.T) {

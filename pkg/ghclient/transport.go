@@ -143,7 +143,10 @@ func (a *App) attempt(ctx context.Context, c call, sent func()) (got answer, use
 	if err != nil {
 		return got, used, err
 	}
-	a.budgets.observe(c.ledger(), c.resource, got.header)
+	if got.status != http.StatusUnauthorized {
+		// A refused token is counted on the budget of the address it came from, of 60 an hour: that is no installation's.
+		a.budgets.observe(c.ledger(), c.resource, got.header)
+	}
 	if got.status == http.StatusNotModified && old.etag != "" {
 		return answer{status: http.StatusNotModified, header: old.header, body: old.body}, used, nil
 	}

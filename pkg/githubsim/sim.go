@@ -39,6 +39,9 @@ type Options struct {
 	DeliveryConcurrency int
 	// DeliveryTimeout is how long a receiver may take; 0 means GitHub's 10 s.
 	DeliveryTimeout time.Duration
+	// FirstID is where ids begin; 0 is 1000. A stand-in that is started again knows nothing of its former world: with another
+	// FirstID its accounts, repositories and installations are not taken for those.
+	FirstID int64
 	// HostURLs writes the host that a request asked for into url fields and Link headers, for a stand-in behind several fronts.
 	HostURLs bool
 	// Log receives one line a delivery that failed; nil discards.
@@ -89,8 +92,8 @@ func New(opts Options) *Sim {
 		log:     opts.Log,
 		world:   newWorld(),
 		objects: newObjects(),
-		ids:     1000,
-		bigIDs:  3_000_000_000,
+		ids:     cmp.Or(opts.FirstID, 1000),
+		bigIDs:  3_000_000_000 + opts.FirstID,
 		tokens:  map[string]*token{},
 		codes:   map[string]*pendingCode{},
 		signer:  randomBytes(32),
