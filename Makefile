@@ -145,6 +145,9 @@ images: ## every image, from binaries compiled here; nothing is pulled (VERSION=
 images-offline: ## stand-ins for the images of Postgres, NATS and Prometheus where none can be pulled (Debian, as root)
 	deploy/offline/images.sh .cache/offline
 
+containers: ## the whole system in containers: scaled, killed, restarted under load (an engine, `make images`; 15 minutes)
+	go test -race=false -tags containers -count=1 -timeout 60m -v ./test/containers
+
 vuln: $(BIN)/govulncheck-$(GOVULNCHECK_VERSION) ## look for known vulnerabilities in what is called
 	$< ./...
 
