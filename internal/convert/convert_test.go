@@ -80,8 +80,23 @@ func TestPolicyBot(t *testing.T) {
 			t.Errorf("%d, %v", n, r.Lost)
 		}
 	})
+	t.Run("alternatives that cannot be said are left out beside one that always applies, which is stricter", func(t *testing.T) {
+		t.Parallel()
+		r := mustConvert(t, convert.PolicyBot, rules("  - or:\n    - core\n    - trivial\n    - and: [leads, core]\n", two+"- name: trivial\n  if: {has_labels: [trivial]}\n"))
+		if len(r.Lost) != 2 || r.Lost[0].Weakens || !strings.Contains(converted(t, r, ".github/countersign.toml"), `from = ["@acme/core"]`) {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("defaults and the branch that a policy is on", func(t *testing.T) {
+		t.Parallel()
+		r := mustConvert(t, convert.PolicyBot, convert.Source{Path: ".policy.yml", Text: "policy: {approval: [core]}\napproval_defaults: {options: {invalidate_on_push: true}}\napproval_rules:\n" +
+			"- name: core\n  if: {targets_branch: {pattern: '^main$'}}\n  requires: {count: 1, teams: [acme/core]}\n"})
+		if text := converted(t, r, ".github/countersign.toml"); len(r.Lost) != 0 || strings.Contains(text, "content_stable") || len(r.Notes) != 2 {
+			t.Errorf("%+v", r)
+		}
+	})
 	for name, source := range map[string]convert.Source{
-		"alternatives by condition":      rules("  - or: [core, small]\n", two+"- name: small\n  if: {modified_lines: {total: '< 10'}}\n  requires: {count: 1, teams: [acme/all]}\n"),
+		"alternatives by condition":      rules("  - or: [infra, small]\n", "- name: infra\n  if: {changed_files: {paths: ['^infra/']}}\n  requires: {count: 1, teams: [acme/infra]}\n"+"- name: small\n  if: {modified_lines: {total: '< 10'}}\n  requires: {count: 1, teams: [acme/all]}\n"),
 		"a condition that no path says":  rules("  - x\n", "- name: x\n  if: {has_author_in: {teams: [acme/x]}}\n  requires: {count: 1, teams: [acme/core]}\n"),
 		"approval by permission":         rules("  - x\n", "- name: x\n  requires: {count: 1, permissions: [admin]}\n"),
 		"approval by anybody":            rules("  - x\n", "- name: x\n  requires: {count: 1}\n"),
@@ -119,7 +134,7 @@ func TestGlobs(t *testing.T) {
 		`^a/b\.go$`: "/a/b.go", `^dir/`: "/dir/", `^dir/.*`: "/dir/", `^dir/.*$`: "/dir/", `\.go$`: "*.go", `.*\.go$`: "*.go", `^.*\.go$`: "*.go",
 		`^src/.*\.ts$`: "/src/**/*.ts", `^src/[^/]+\.ts$`: "/src/*.ts", `.*`: "*", `^(a|b)/`: "/a/ /b/", `^a(/x)?/y$`: "/a/y /a/x/y", `/go\.mod$`: "/**/go.mod",
 		`^a/.*/b$`: "/a/**/b",
-		`foo`: "", `^foo`: "", `[a-z]+`: "", `(?i)readme`: "", `^a.b$`: "", `^a\[b$`: "", `^a b$`: "", `(`: "", `^a{1000}`: "",
+		`foo`:      "", `^foo`: "/foo* /foo*/**", `^[^/]+\.md`: "/*.md* /*.md*/**", `^.*Dockerfile$`: "*Dockerfile", `^go.mod$`: "/go?mod", `foo/.*`: "", `[a-z]+`: "", `(?i)readme`: "", `^a\[b$`: "", `^a b$`: "", `(`: "", `^(a|bb|ccc){9}`: "",
 	}
 	for expression, want := range rows {
 		patterns, ok := convert.Globs(expression)

@@ -21,7 +21,7 @@ func globs(expression string) (patterns []string, ok bool) {
 		if !ok {
 			return nil, false
 		}
-		patterns = append(patterns, p)
+		patterns = append(patterns, p...)
 	}
 	return patterns, true
 }
@@ -32,7 +32,7 @@ const (
 	tokenEnd   = "\x02" // $
 	tokenAny   = "\x03" // .*
 	tokenName  = "\x04" // [^/]*
-	tokenOne   = "\x05" // .
+	tokenOne   = "\x05" // . which is ? here, but that it is no /
 )
 
 // alternatives gives the texts that the expression stands for, with tokens where something may vary.
@@ -47,6 +47,8 @@ func alternatives(re *syntax.Regexp) ([]string, bool) {
 		return []string{string(re.Rune)}, true
 	case syntax.OpBeginText, syntax.OpBeginLine:
 		return []string{tokenBegin}, true
+	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		return []string{tokenOne}, true
 	case syntax.OpEndText, syntax.OpEndLine:
 		return []string{tokenEnd}, true
 	case syntax.OpCapture:
@@ -121,51 +123,53 @@ func joined(subs []*syntax.Regexp) ([]string, bool) {
 }
 
 // pattern is one alternative as CODEOWNERS writes it.
-func pattern(t string) (string, bool) {
+func pattern(t string) ([]string, bool) {
 	anchored := strings.HasPrefix(t, tokenBegin)
 	t = strings.TrimLeft(t, tokenBegin)
 	open := !strings.HasSuffix(t, tokenEnd)
 	t = strings.TrimRight(t, tokenEnd)
-	for anchored && strings.HasPrefix(t, tokenAny) {
-		anchored, t = false, strings.TrimPrefix(t, tokenAny) // ^.*x is x anywhere
-	}
 	for strings.HasPrefix(t, tokenAny) {
-		t = strings.TrimPrefix(t, tokenAny)
+		anchored, t = false, strings.TrimPrefix(t, tokenAny) // ^.*x is x anywhere
 	}
 	for strings.HasSuffix(t, tokenAny) {
 		open, t = true, strings.TrimSuffix(t, tokenAny)
 	}
-	if strings.ContainsAny(t, tokenBegin+tokenEnd+tokenOne+"*?[]\\! #\n\t") {
-		return "", false
+	if strings.ContainsAny(t, tokenBegin+tokenEnd+"*?[]\\! #\n\t") {
+		return nil, false
 	}
 	if t == "" {
-		return "*", true
+		return []string{"*"}, true
 	}
+	t = strings.ReplaceAll(t, tokenOne, "?")
 	t = strings.ReplaceAll(t, "/"+tokenAny+"/", "/**/")
 	switch {
 	case anchored && open && strings.HasSuffix(t, "/"): // ^dir/.*
 		return glued("/" + t)
-	case anchored && open: // ^dir/na.* also matches below dir/name/
-		return "", false
-	case anchored: // ^dir/.*\.go$ and ^dir/file$
+	case anchored && open && !strings.Contains(t, tokenAny): // ^LICENSE also means LICENSE.txt and LICENSES/x
+		p, ok := glued("/" + t + "*")
+		if ok {
+			p = append(p, p[0]+"/**")
+		}
+		return p, ok
+	case anchored && !open: // ^dir/.*\.go$ and ^dir/file$
 		return glued("/" + t)
-	case !open && (strings.HasPrefix(t, ".") || strings.HasPrefix(t, "_") || strings.HasPrefix(t, "-")) && !strings.Contains(t, "/"): // \.go$
+	case !open && !strings.Contains(t, "/") && !strings.Contains(t, tokenAny): // \.go$
 		return glued("*" + t)
 	case !open && strings.HasPrefix(t, "/"): // /go\.mod$, in any directory but the root
 		return glued("/**" + t)
 	}
-	return "", false // a name in the middle of a path cannot be told from a part of a name
+	return nil, false // a name in the middle of a path cannot be told from a part of a name
 }
 
 // glued resolves what is left: a name's rest within one directory, and any depth in front of the last name.
-func glued(p string) (string, bool) {
+func glued(p string) ([]string, bool) {
 	p = strings.ReplaceAll(p, tokenName, "*")
 	if dir, rest, found := strings.Cut(p, tokenAny); found {
 		// dir/.*\.go: any depth below dir, then a name that ends so.
 		if !strings.HasSuffix(dir, "/") || strings.Contains(rest, "/") || strings.Contains(rest, tokenAny) {
-			return "", false
+			return nil, false
 		}
 		p = dir + "**/*" + rest
 	}
-	return p, true
+	return []string{p}, true
 }

@@ -2,7 +2,9 @@ package convert
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -14,8 +16,11 @@ type botFile struct {
 		Approval    yaml.Node `yaml:"approval"`
 		Disapproval yaml.Node `yaml:"disapproval"`
 	} `yaml:"policy"`
-	Rules  []botRule `yaml:"approval_rules"`
-	Remote string    `yaml:"remote"`
+	Rules    []botRule `yaml:"approval_rules"`
+	Defaults struct {
+		Options map[string]yaml.Node `yaml:"options"`
+	} `yaml:"approval_defaults"`
+	Remote string `yaml:"remote"`
 }
 
 type botRule struct {
@@ -48,6 +53,18 @@ func (b *botRule) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
+// inherit takes the options that the file gives to every rule which does not say otherwise.
+func (b *botRule) inherit(defaults map[string]yaml.Node) {
+	for key, value := range defaults {
+		if b.Options == nil {
+			b.Options = map[string]yaml.Node{}
+		}
+		if _, said := b.Options[key]; !said {
+			b.Options[key] = value
+		}
+	}
+}
+
 // botReader reads one file.
 type botReader struct {
 	path  string
@@ -70,6 +87,7 @@ func fromPolicyBot(sources []Source, r *Result) (draft, error) {
 		}
 		b := botReader{path: s.Path, rules: map[string]*botRule{}, used: map[string]bool{}, r: r, d: &d}
 		for i := range f.Rules {
+			f.Rules[i].inherit(f.Defaults.Options)
 			b.rules[f.Rules[i].Name] = &f.Rules[i]
 		}
 		b.node(&f.Policy.Approval, "and")
@@ -124,73 +142,76 @@ func (b *botReader) rule(name string, line int) {
 	b.r.carried(b.path, rule.line, "the rule %q", name)
 }
 
-// or carries alternatives over where they differ in nothing but who may approve: then it is one requirement from all of them.
+// or carries alternatives over as far as that only makes them stricter: those that name people are kept, for the same files as one
+// requirement from all of them; the others are left out and told. It weakens only where nothing that is kept always applies.
 func (b *botReader) or(n *yaml.Node) {
-	var merged *requirement
-	var names []string
+	if len(n.Content) == 1 {
+		b.node(n.Content[0], "and")
+		return
+	}
+	var kept []requirement
+	var names [][]string
+	var left []string
 	for _, item := range n.Content {
 		rule := b.rules[item.Value]
 		if item.Kind != yaml.ScalarNode || rule == nil {
-			b.lostOr(n, "its alternatives are themselves combined")
-			return
-		}
-		b.used[item.Value] = true
-		names = append(names, rule.Name)
-	}
-	if len(names) == 1 {
-		b.rule(names[0], n.Line)
-		return
-	}
-	for _, name := range names {
-		rule := b.rules[name]
-		if !plainAlternative(rule) {
-			b.lostOr(n, "the alternative \""+oneLine(rule.Name)+"\" has conditions or options of its own, or needs nobody")
-			return
-		}
-		lost := len(b.r.Lost)
-		q, ok := b.requirement(rule)
-		if !ok {
-			b.r.Lost = b.r.Lost[:lost]
-			b.lostOr(n, "the alternative \""+oneLine(rule.Name)+"\" cannot be said here")
-			return
-		}
-		if merged == nil {
-			merged = &q
+			left = append(left, "a combination of rules")
+			b.use(item)
 			continue
 		}
-		if q.count != merged.count || !slices.Equal(q.paths, merged.paths) || !slices.Equal(q.exclude, merged.exclude) {
-			b.lostOr(n, "its alternatives need different numbers of approvals or are about different files")
-			return
+		b.used[rule.Name] = true
+		q, ok := b.alternative(rule)
+		if !ok {
+			left = append(left, "the rule "+strconv.Quote(rule.Name))
+			continue
 		}
-		merged.from = append(merged.from, q.from...)
+		at := slices.IndexFunc(kept, func(k requirement) bool { return slices.Equal(k.paths, q.paths) && slices.Equal(k.exclude, q.exclude) })
+		switch {
+		case at < 0:
+			kept, names = append(kept, q), append(names, []string{rule.Name})
+		case kept[at].count == 1 && q.count == 1:
+			kept[at].from = append(kept[at].from, q.from...)
+			names[at] = append(names[at], rule.Name)
+		default:
+			left = append(left, "the rule "+strconv.Quote(rule.Name))
+			continue
+		}
+		b.r.carried(b.path, rule.line, "the rule %q", rule.Name)
 	}
-	if merged == nil {
-		return
+	always := slices.ContainsFunc(kept, func(k requirement) bool { return slices.Equal(k.paths, []string{"*"}) && len(k.exclude) == 0 })
+	for i, k := range kept {
+		k.name = strings.Join(names[i], " or ")
+		b.d.requirements = append(b.d.requirements, k)
 	}
-	if merged.count > 1 {
-		b.r.note("of the alternatives %s, each needed %d approvals of its own people; now %d of all of them together do", strings.Join(names, ", "), merged.count, merged.count)
-		b.lostOr(n, "two approvals of two groups would have to come from one of them")
-		return
+	if len(kept) > 1 {
+		b.r.note("%s were alternatives and are each required now, for its own files", strings.Join(slices.Concat(names...), ", "))
 	}
-	merged.name = strings.Join(names, " or ")
-	b.d.requirements = append(b.d.requirements, *merged)
-	for _, name := range names {
-		b.r.carried(b.path, b.rules[name].line, "the rule %q", name)
+	for _, what := range left {
+		b.r.lost(b.path, n.Line, !always, what+", an alternative (or)", "requirements are never alternatives. What passed by it alone needs the approvals of the others now, as far as one applies; give its paths to its people in CODEOWNERS, or name them in \"from\"")
 	}
 }
 
-func (b *botReader) lostOr(n *yaml.Node, why string) {
-	b.r.lost(b.path, n.Line, true, "alternatives (or)", "%s: requirements are never alternatives. Give the paths to the owners of one of them in CODEOWNERS, or write one requirement with \"from\" of all who may", why)
+// use marks every rule below a node as spoken of.
+func (b *botReader) use(n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode {
+		b.used[n.Value] = true
+	}
+	for _, below := range n.Content {
+		b.use(below)
+	}
 }
 
-// plainAlternative: nothing but people decides about it.
-func plainAlternative(rule *botRule) bool {
-	for key := range rule.If {
-		if key != "changed_files" {
-			return false
-		}
+// alternative is requirement for one of several: what it cannot say is told by or, once.
+func (b *botReader) alternative(rule *botRule) (requirement, bool) {
+	if rule.Requires.Count == 0 {
+		return requirement{}, false
 	}
-	return rule.Requires.Count > 0 && len(rule.Requires.Conditions) == 0
+	lost := len(b.r.Lost)
+	q, ok := b.requirement(rule)
+	if !ok {
+		b.r.Lost = b.r.Lost[:lost]
+	}
+	return q, ok
 }
 
 // requirement is what a rule becomes; ok is false where it cannot be said, which is then in Lost.
@@ -255,7 +276,13 @@ func (b *botReader) people(rule *botRule, what string, q *requirement) bool {
 
 // condition carries "if" over: changed_files is what paths are; everything else selects pull requests, which no requirement does.
 func (b *botReader) condition(rule *botRule, what string, q *requirement) bool {
-	for key, node := range rule.If {
+	for _, key := range slices.Sorted(maps.Keys(rule.If)) {
+		node := rule.If[key]
+		if key == "targets_branch" {
+			b.r.carried(b.path, rule.line, "%s: targets_branch", what)
+			b.r.note("a policy decides pull requests into the branch that it is on: commit the file on the branches that targets_branch of %s means, and not on others", what)
+			continue
+		}
 		if key != "changed_files" {
 			b.r.lost(b.path, rule.line, true, what, "it applies only if %s, and a requirement applies by path; without the condition it would apply to more. Decide whether it may, and write it by hand", oneLine(key))
 			return false
@@ -299,7 +326,8 @@ func (b *botReader) condition(rule *botRule, what string, q *requirement) bool {
 // options that are on by default in one tool and not in the other are told; the rest is lost by name.
 func (b *botReader) options(rule *botRule, what string, q *requirement) {
 	author := false
-	for key, node := range rule.Options {
+	for _, key := range slices.Sorted(maps.Keys(rule.Options)) {
+		node := rule.Options[key]
 		on := node.Value == "true"
 		switch key {
 		case "allow_author", "allow_contributor", "allow_non_author_contributor":
@@ -316,6 +344,8 @@ func (b *botReader) options(rule *botRule, what string, q *requirement) {
 			b.r.lost(b.path, rule.line, false, what+": request_review", "reviewers are requested by GitHub for owners of CODEOWNERS")
 		case "methods":
 			b.r.lost(b.path, rule.line, false, what+": methods", "only a review approves here, never a comment or a text")
+		case "ignore_update_merges", "ignore_commits_by":
+			b.r.carried(b.path, rule.line, "%s: %s (content_stable compares content, not commits)", what, oneLine(key))
 		case "ignore_edited_comments":
 			b.r.carried(b.path, rule.line, "%s: ignore_edited_comments (comments approve nothing)", what)
 		default:
