@@ -109,17 +109,25 @@ func (s *Store) ListOpen(ctx context.Context, f PullFilter) ([]PullLine, error) 
 	if direction == "DESC" {
 		behind = "(" + key + " < @after_time::timestamptz OR (" + key + " = @after_time::timestamptz AND (installation_id, repository_id, number) > (@after_installation::bigint, @after_repository::bigint, @after_number::integer)))"
 	}
+	// Where nothing but the pull request itself decides which lines are on the page, only those are joined with the rest.
+	among := ""
+	if f.simple() {
+		among = ` AND (NOT @after::boolean OR ` + behind + `) ORDER BY updated_at DESC, installation_id, repository_id, number LIMIT @limit`
+	}
 	// The owners and the check are looked up for the page only.
 	list, err := queryAll(ctx, s, `
 		-- name: ListOpen
 		WITH line AS (
-			SELECT `+pullLineColumns+` AS decision_id FROM pull p`+pullLineJoins+`
-			WHERE p.state = 'open' AND r.gone_at IS NULL
-				AND (@installation::bigint = 0 OR p.installation_id = @installation::bigint)
-				AND (@everything::boolean OR p.repository_id = ANY (@only::bigint[]))
-				AND (@name::text = '' OR r.full_name = lower(@name::text) OR (right(@name::text, 1) = '/' AND starts_with(r.full_name, lower(@name::text))))
-				AND (@owner::text = '' OR (x.counts AND EXISTS (SELECT FROM waiting w WHERE w.owner = lower(@owner::text)
-					AND (w.installation_id, w.repository_id, w.number) = (p.installation_id, p.repository_id, p.number))))
+			SELECT `+pullLineColumns+` AS decision_id FROM (
+				SELECT p.* FROM pull p WHERE p.state = 'open'
+					AND (@installation::bigint = 0 OR p.installation_id = @installation::bigint)
+					AND (@everything::boolean OR p.repository_id = ANY (@only::bigint[]))
+					AND NOT EXISTS (SELECT FROM repository g WHERE g.installation_id = p.installation_id AND g.repository_id = p.repository_id AND g.gone_at IS NOT NULL)
+					AND (@name::text = '' OR (p.installation_id, p.repository_id) IN (SELECT n.installation_id, n.repository_id FROM repository n
+						WHERE n.full_name = lower(@name::text) OR (right(@name::text, 1) = '/' AND starts_with(n.full_name, lower(@name::text)))))
+					AND (@owner::text = '' OR (p.installation_id, p.repository_id, p.number) IN (SELECT w.installation_id, w.repository_id, w.number FROM waiting w WHERE w.owner = lower(@owner::text)))`+among+`
+			) AS p`+pullLineJoins+`
+			WHERE (@owner::text = '' OR x.counts)
 				AND (cardinality(@states::text[]) = 0 OR x.state = ANY (@states::text[]))
 				AND (@older::float8 = 0 OR x.since <= now() - make_interval(secs => @older::float8))
 		), page AS (
@@ -134,6 +142,11 @@ func (s *Store) ListOpen(ctx context.Context, f PullFilter) ([]PullLine, error) 
 		return nil, fmt.Errorf("list open pull requests: %w", err)
 	}
 	return list, nil
+}
+
+// simple: neither the filter nor the order needs to know where a pull request stands.
+func (f PullFilter) simple() bool {
+	return f.Owner == "" && len(f.States) == 0 && f.OlderThan == 0 && f.Order == OrderRecent
 }
 
 func boundedLimit(n int) int {
