@@ -84,6 +84,9 @@ func explainText(p explain.Pull, evidence bool, history int) string {
 	if len(p.Waiting) > 0 {
 		fmt.Fprintf(&b, "waits on: %s\n", printableList(p.Waiting))
 	}
+	if len(p.Ask) > 0 && len(p.Ask) < len(p.Waiting) {
+		fmt.Fprintf(&b, "enough would be: %s\n", printableList(p.Ask))
+	}
 	fmt.Fprintf(&b, "work: %s\n", short(p.Work.Says))
 	if len(p.Work.Groups) > 0 {
 		fmt.Fprintf(&b, "in the merge groups: %s\n", printableList(p.Work.Groups))

@@ -26,7 +26,9 @@ type Pull struct {
 	// NextStep is the one thing to do next; of a pull request whose work is under way, what it waits for.
 	NextStep string   `json:"next_step"`
 	Waiting  []string `json:"waiting_on"`
-	Work     Work     `json:"work"`
+	// Ask is the smallest set of them whose approvals are enough.
+	Ask  []string `json:"ask,omitempty"`
+	Work Work     `json:"work"`
 	// Decision is the one that counts now; nil when none does. Last is the newest one there is, where that is another: what it
 	// said no longer counts.
 	Decision *Decision `json:"decision,omitempty"`
@@ -98,6 +100,9 @@ func Read(ctx context.Context, s *store.Store, key store.PullKey) (Pull, error) 
 		if *to, err = ReadDecision(ctx, s, id, key.Number); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return Pull{}, err
 		}
+	}
+	if p.Decision != nil {
+		p.Ask = Ask(p.Decision.Pull, p.Author)
 	}
 	p.NextStep = p.nextStep(row)
 	return p, nil
