@@ -130,15 +130,15 @@ func (s *stage) clientCalls(w *clientWorld) map[string]func() error {
 			must(err)
 			return ignore(c.MergeQueue(ctx, repo, "main", g.HeadRef))
 		},
-		"Client.MergedInto":               func() error { return ignore(c.MergedInto(ctx, repo, "main", w.pull.HeadSHA)) },
-		"Client.TokenLength":              func() error { return ignore(c.TokenLength(ctx)) },
-		"Client.GetRun":                   func() error { return ignore(c.GetRun(ctx, repo, w.run.ID)) },
-		"Client.LastPush":                 func() error { return ignore(c.LastPush(ctx, w.pull)) },
-		"Client.ListRuns":                 func() error { return ignore(c.ListRuns(ctx, repo, w.pull.HeadSHA, name, true)) },
-		"Client.OpenPulls":                func() error { return ignore2(c.OpenPulls(ctx, repo, "main", 1)) },
-		"Client.Pull":                     func() error { return ignore(c.Pull(ctx, repo, w.n)) },
-		"Client.PullState":                func() error { return ignore(c.PullState(ctx, repo, w.n)) },
-		"Client.PullsOfCommit":            func() error { return ignore(c.PullsOfCommit(ctx, repo, w.pull.HeadSHA)) },
+		"Client.MergedInto":    func() error { return ignore(c.MergedInto(ctx, repo, "main", w.pull.HeadSHA)) },
+		"Client.TokenLength":   func() error { return ignore(c.TokenLength(ctx)) },
+		"Client.GetRun":        func() error { return ignore(c.GetRun(ctx, repo, w.run.ID)) },
+		"Client.LastPush":      func() error { return ignore(c.LastPush(ctx, w.pull)) },
+		"Client.ListRuns":      func() error { return ignore(c.ListRuns(ctx, repo, w.pull.HeadSHA, name, true)) },
+		"Client.OpenPulls":     func() error { return ignore2(c.OpenPulls(ctx, repo, "main", 1)) },
+		"Client.Pull":          func() error { return ignore(c.Pull(ctx, repo, w.n)) },
+		"Client.PullState":     func() error { return ignore(c.PullState(ctx, repo, w.n)) },
+		"Client.PullsOfCommit": func() error { return ignore(c.PullsOfCommit(ctx, repo, w.pull.HeadSHA)) },
 		"Client.RequiredChecks": func() error {
 			s.sim.RequireCheck(s.example.Repository, githubsim.RequiredCheck{Branch: "main", Context: name, Ruleset: true})
 			return ignore(c.RequiredChecks(ctx, repo, "main"))
