@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/countersign/countersign/pkg/nudge"
@@ -24,9 +25,9 @@ type Options struct {
 	Owner int
 }
 
-// The files an operator may give.
+// The files an operator may give; `countersign setup --out` writes the first two under these names.
 const (
-	GivenKey      = "github-private-key.pem"
+	GivenKey      = "private-key.pem"
 	GivenSecret   = "webhook-secret"
 	GivenPrevious = "webhook-secret-previous"
 	GivenCA       = "github-ca.pem"
@@ -120,14 +121,15 @@ func (o Options) database(map[string][]byte) ([]file, error) {
 		return nil, err
 	}
 	files := []file{{"postgres", "password", owner, true}, {"migrate", "database-url", databaseURL("countersign", owner), false}}
-	for _, who := range append([]string{"reader"}, Services...) {
+	readers := []string{"reader", "console"} // their containers are not part of the compose file; the roles have passwords
+	for _, who := range append(readers, Services...) {
 		role := "countersign_" + who
 		password, err := o.keep("role-"+role, randomHex)
 		if err != nil {
 			return nil, err
 		}
 		files = append(files, file{"migrate", "roles/" + role, password, false})
-		if who != "reader" {
+		if !slices.Contains(readers, who) {
 			files = append(files, file{who, "database-url", databaseURL(role, password), false})
 		}
 	}

@@ -66,13 +66,13 @@ func TestEachHolderGetsItsOwnAndNothingElse(t *testing.T) {
 	o := made(t, true, nil)
 	want := map[string][]string{
 		"postgres": {"password"}, "nats": {"nats.conf"}, "grafana": {"password"},
-		"migrate": {"database-url", "roles/countersign_evaluator", "roles/countersign_fanout", "roles/countersign_ingress",
+		"migrate": {"database-url", "roles/countersign_console", "roles/countersign_evaluator", "roles/countersign_fanout", "roles/countersign_ingress",
 			"roles/countersign_invalidator", "roles/countersign_reader", "roles/countersign_reconciler"},
-		"github":  {"github-private-key.pem", "tls.crt", "tls.key", "webhook-secret"},
+		"github":  {"private-key.pem", "tls.crt", "tls.key", "webhook-secret"},
 		"ingress": {"database-url", "nats-seed", "webhook-secret", "webhook-secret-previous"},
 	}
 	for _, service := range []string{"invalidator", "fanout", "evaluator", "reconciler"} {
-		want[service] = []string{"database-url", "github-ca.pem", "github-private-key.pem", "nats-seed"}
+		want[service] = []string{"database-url", "github-ca.pem", "nats-seed", "private-key.pem"}
 	}
 	all := map[string]string{}
 	for _, holder := range staging.Holders() {
@@ -207,7 +207,7 @@ func TestAnAppOfYourOwn(t *testing.T) {
 		t.Parallel()
 		o := made(t, false, map[string]string{staging.GivenKey: "a key", staging.GivenSecret: "a secret"})
 		files := tree(t, o.Out)
-		if files["evaluator/github-private-key.pem"] != "a key" || files["ingress/webhook-secret"] != "a secret" {
+		if files["evaluator/private-key.pem"] != "a key" || files["ingress/webhook-secret"] != "a secret" {
 			t.Errorf("handed out: %v", names(files))
 		}
 		for name := range files {

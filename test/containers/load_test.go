@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -107,11 +108,13 @@ type sent struct {
 	id      string
 	status  int
 	took    time.Duration
-	refused int // connections that were refused before one was taken
+	refused int // connections that were refused
+	cut     int // connections that a closing listener had not accepted, and that were reset
 	err     error
 }
 
-// sender posts signed webhooks to the replicas of ingress in turn. As a proxy does, it tries the next where one refuses.
+// sender posts signed webhooks to the replicas of ingress in turn, each on a connection of its own. As a proxy does, it tries
+// the next where a connection is refused, or reset by a listener that closes before it accepted it.
 type sender struct {
 	secret       []byte
 	installation any
@@ -151,12 +154,15 @@ func (s *sender) post(pull map[string]any, n int) sent {
 		}
 		response, err := s.client.Do(request)
 		var dial *net.OpError
-		if errors.As(err, &dial) && dial.Op == "dial" {
+		if d.err = err; errors.As(err, &dial) && dial.Op == "dial" {
 			d.refused++
-			d.err = err
 			continue
 		}
-		d.err, d.took = err, time.Since(began)
+		if errors.Is(err, syscall.ECONNRESET) {
+			d.cut++ // judge asks the next replica's log whether this one had taken it
+			continue
+		}
+		d.took = time.Since(began)
 		if err == nil {
 			_, _ = io.Copy(io.Discard, response.Body)
 			_ = response.Body.Close()
@@ -167,13 +173,14 @@ func (s *sender) post(pull map[string]any, n int) sent {
 	return d
 }
 
-// ingressAddresses are where the replicas of ingress are published; a restart may take another port of the range.
+// ingressAddresses are those of the replicas on the engine's network. The published ports lead through a process of the engine
+// that accepts for a container that does not, and then cuts the connection.
 func (s *stack) ingressAddresses(t *testing.T) []string {
 	t.Helper()
 	var all []string
 	for _, c := range s.containers(t, "ingress") {
-		if address := c.hostAddress("8081"); address != "" {
-			all = append(all, address)
+		if address := c.address(); address != "" {
+			all = append(all, address+":8081")
 		}
 	}
 	return all
@@ -198,7 +205,9 @@ func (s *stack) rollUnderLoad(t *testing.T) {
 	}
 	send := &sender{
 		secret: []byte(strings.TrimSpace(secret)), installation: map[string]any{"id": installations[0].ID}, addresses: s.ingressAddresses(t),
-		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 50}},
+		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+			DisableKeepAlives: true, DialContext: (&net.Dialer{Timeout: 500 * time.Millisecond}).DialContext,
+		}},
 	}
 	stop, results := make(chan struct{}), make(chan []sent, 1)
 	go func() { results <- send.steadily(pulls, 20, stop) }()
@@ -241,11 +250,15 @@ func (s *sender) steadily(pulls []map[string]any, rate int, stop <-chan struct{}
 // judge looks for each accepted delivery in the database, and prints what came of the load.
 func (s *stack) judge(t *testing.T, all []sent) {
 	t.Helper()
-	refused, accepted := 0, map[string]bool{}
+	refused, cut, accepted := 0, 0, map[string]bool{}
 	var took []time.Duration
 	statuses := map[int]int{}
 	for _, d := range all {
 		refused += d.refused
+		cut += d.cut
+		if d.cut > 0 && s.duplicate(t, d.id) {
+			t.Errorf("delivery %s was taken by a replica that then cut it", d.id)
+		}
 		if d.err != nil {
 			t.Errorf("delivery %s: %v", d.id, d.err)
 			continue
@@ -273,8 +286,21 @@ func (s *stack) judge(t *testing.T, all []sent) {
 	}
 	slices.Sort(took)
 	at := func(q float64) time.Duration { return took[int(q*float64(len(took)-1))].Round(time.Millisecond) }
-	t.Logf("%d webhooks, statuses %v, %d connections refused and tried at the next replica, %d lost; p50 %s, p99 %s, longest %s",
-		len(all), statuses, refused, lost, at(0.5), at(0.99), at(1))
+	t.Logf("%d webhooks, statuses %v, %d connections refused and %d reset before they were accepted, each tried at the next replica, %d lost; p50 %s, p99 %s, longest %s",
+		len(all), statuses, refused, cut, lost, at(0.5), at(0.99), at(1))
+}
+
+// duplicate tells whether an ingress found this delivery stored already.
+func (s *stack) duplicate(t *testing.T, id string) bool {
+	t.Helper()
+	for _, c := range s.containers(t, "ingress") {
+		for line := range strings.Lines(dockerBoth(t, "logs", c.ID)) {
+			if strings.Contains(line, id) && strings.Contains(line, `"result":"duplicate"`) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // query asks the database as its owner, inside its container, and returns the rows unaligned.

@@ -48,9 +48,10 @@ type container struct {
 		Health   *struct{ Status string }
 	}
 	Config struct{ Labels map[string]string }
-	// NetworkSettings.Ports: container port → host addresses.
+	// Ports: container port → host addresses.
 	NetworkSettings struct {
-		Ports map[string][]struct{ HostIP, HostPort string }
+		Ports    map[string][]struct{ HostIP, HostPort string }
+		Networks map[string]struct{ IPAddress string }
 	}
 }
 
@@ -156,6 +157,16 @@ func (s *stack) awaitHealthy(t *testing.T) {
 func (c container) hostAddress(port string) string {
 	for _, at := range c.NetworkSettings.Ports[port+"/tcp"] {
 		return at.HostIP + ":" + at.HostPort
+	}
+	return ""
+}
+
+// address is where this machine reaches a container that runs, on a network that is not closed to it.
+func (c container) address() string {
+	for name, n := range c.NetworkSettings.Networks {
+		if strings.HasSuffix(name, "_observe") {
+			return n.IPAddress
+		}
 	}
 	return ""
 }

@@ -4,7 +4,6 @@ package containers
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -122,11 +121,16 @@ func (s *stack) timeToReady(t *testing.T, c container) time.Duration {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := strings.Fields(docker(t, "inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}", c.ID))[0]
+	var address string
+	for _, now := range s.containers(t, c.service()) {
+		if now.ID == c.ID {
+			address = now.address()
+		}
+	}
 	client := http.Client{Timeout: time.Second}
 	var took time.Duration
 	await(t, time.Minute, c.Name+" is ready", func() error {
-		response, err := client.Get("http://" + net.JoinHostPort(address, "9090") + "/health/ready")
+		response, err := client.Get("http://" + address + ":9090/health/ready")
 		if err != nil {
 			return err
 		}
