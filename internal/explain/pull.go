@@ -80,6 +80,11 @@ func Find(ctx context.Context, s *store.Store, fullName string, number int) (Pul
 
 // Read explains one pull request. Errors: store.ErrNotFound, or the database's.
 func Read(ctx context.Context, s *store.Store, key store.PullKey) (Pull, error) {
+	return ReadWith(ctx, s, key, func(ctx context.Context, id store.DecisionID, number int) (*Decision, error) { return ReadDecision(ctx, s, id, number) })
+}
+
+// ReadWith is Read for who remembers decisions: what a decision says never changes, but for its outcome.
+func ReadWith(ctx context.Context, s *store.Store, key store.PullKey, decision func(ctx context.Context, id store.DecisionID, number int) (*Decision, error)) (Pull, error) {
 	row, err := s.ReadPull(ctx, key)
 	if err != nil {
 		return Pull{}, err
@@ -97,7 +102,7 @@ func Read(ctx context.Context, s *store.Store, key store.PullKey) (Pull, error) 
 		id, to = store.DecisionID(p.History[0].ID), &p.Last
 	}
 	if id != 0 {
-		if *to, err = ReadDecision(ctx, s, id, key.Number); err != nil && !errors.Is(err, store.ErrNotFound) {
+		if *to, err = decision(ctx, id, key.Number); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return Pull{}, err
 		}
 	}

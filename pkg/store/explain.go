@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -89,64 +90,77 @@ func scanPullLine(row pgx.CollectableRow) (PullLine, error) {
 // ListOpen lists open pull requests, a page at a time: the next page is After the last line of this one. A line that changed
 // meanwhile may be shown twice or not at all; none is shown that Only leaves out.
 func (s *Store) ListOpen(ctx context.Context, f PullFilter) ([]PullLine, error) {
-	key, direction := "updated_at", "DESC"
+	where, args := f.where()
+	key, order := "p.updated_at", "p.updated_at DESC, p.installation_id, p.repository_id, p.number"
+	from, outer := "pull p"+pullLineJoins, "updated_at DESC, installation_id, repository_id, number"
 	if f.Order == OrderOldest {
-		key, direction = "since", "ASC"
-	}
-	args := pgx.NamedArgs{
-		"installation": f.Installation, "name": f.FullName, "owner": f.Owner, "states": textsOf(f.States), "older": seconds(f.OlderThan),
-		"only": numbersOf(f.Only), "everything": f.Only == nil, "limit": boundedLimit(f.Limit),
-		"after": f.After != nil, "after_time": time.Time{}, "after_installation": 0, "after_repository": 0, "after_number": 0,
+		key, order, outer = "x.since", "x.since, p.installation_id, p.repository_id, p.number", "since, installation_id, repository_id, number"
+		if f.decided() { // a standing's since is then the order, and has an index
+			key, order = "s.since", "s.since, s.installation_id, s.repository_id, s.number"
+			where += " AND x.counts"
+		}
 	}
 	if a := f.After; a != nil {
-		at := a.UpdatedAt
+		at, behind := a.UpdatedAt, "("+key+" < @at OR ("+key+" = @at AND (p.installation_id, p.repository_id, p.number) > (@after_installation, @after_repository, @after_number)))"
 		if f.Order == OrderOldest {
-			at = a.Since
+			at, behind = a.Since, "("+key+", p.installation_id, p.repository_id, p.number) > (@at, @after_installation, @after_repository, @after_number)"
 		}
-		args["after_time"], args["after_installation"], args["after_repository"], args["after_number"] = at, a.Key.Installation, a.Key.Repository, a.Key.Number
-	}
-	behind := "(" + key + ", installation_id, repository_id, number) > (@after_time::timestamptz, @after_installation::bigint, @after_repository::bigint, @after_number::integer)"
-	if direction == "DESC" {
-		behind = "(" + key + " < @after_time::timestamptz OR (" + key + " = @after_time::timestamptz AND (installation_id, repository_id, number) > (@after_installation::bigint, @after_repository::bigint, @after_number::integer)))"
-	}
-	// Where nothing but the pull request itself decides which lines are on the page, only those are joined with the rest.
-	among := ""
-	if f.simple() {
-		among = ` AND (NOT @after::boolean OR ` + behind + `) ORDER BY updated_at DESC, installation_id, repository_id, number LIMIT @limit`
+		where += " AND " + behind
+		args["at"], args["after_installation"], args["after_repository"], args["after_number"] = at, a.Key.Installation, a.Key.Repository, a.Key.Number
 	}
 	// The owners and the check are looked up for the page only.
 	list, err := queryAll(ctx, s, `
 		-- name: ListOpen
-		WITH line AS (
-			SELECT `+pullLineColumns+` AS decision_id FROM (
-				SELECT p.* FROM pull p WHERE p.state = 'open'
-					AND (@installation::bigint = 0 OR p.installation_id = @installation::bigint)
-					AND (@everything::boolean OR p.repository_id = ANY (@only::bigint[]))
-					AND NOT EXISTS (SELECT FROM repository g WHERE g.installation_id = p.installation_id AND g.repository_id = p.repository_id AND g.gone_at IS NOT NULL)
-					AND (@name::text = '' OR (p.installation_id, p.repository_id) IN (SELECT n.installation_id, n.repository_id FROM repository n
-						WHERE n.full_name = lower(@name::text) OR (right(@name::text, 1) = '/' AND starts_with(n.full_name, lower(@name::text)))))
-					AND (@owner::text = '' OR (p.installation_id, p.repository_id, p.number) IN (SELECT w.installation_id, w.repository_id, w.number FROM waiting w WHERE w.owner = lower(@owner::text)))`+among+`
-			) AS p`+pullLineJoins+`
-			WHERE (@owner::text = '' OR x.counts)
-				AND (cardinality(@states::text[]) = 0 OR x.state = ANY (@states::text[]))
-				AND (@older::float8 = 0 OR x.since <= now() - make_interval(secs => @older::float8))
-		), page AS (
-			SELECT * FROM line WHERE NOT @after::boolean OR `+behind+`
-			ORDER BY `+key+` `+direction+`, installation_id, repository_id, number LIMIT @limit
+		WITH page AS (
+			SELECT `+pullLineColumns+` AS decision_id FROM `+from+` WHERE `+where+` ORDER BY `+order+` LIMIT @limit
 		)
 		SELECT page.*, coalesce((SELECT conclusion FROM decision d WHERE d.decision_id = page.decision_id), ''),
 			CASE WHEN page.decision_id = 0 THEN '{}' ELSE ARRAY(SELECT w.owner FROM waiting w
 				WHERE (w.installation_id, w.repository_id, w.number) = (page.installation_id, page.repository_id, page.number) ORDER BY w.owner) END
-		FROM page ORDER BY `+key+` `+direction+`, installation_id, repository_id, number`, []any{args}, scanPullLine)
+		FROM page ORDER BY `+outer, []any{args}, scanPullLine)
 	if err != nil {
 		return nil, fmt.Errorf("list open pull requests: %w", err)
 	}
 	return list, nil
 }
 
-// simple: neither the filter nor the order needs to know where a pull request stands.
-func (f PullFilter) simple() bool {
-	return f.Owner == "" && len(f.States) == 0 && f.OlderThan == 0 && f.Order == OrderRecent
+// decided: only what a decision says is asked for.
+func (f PullFilter) decided() bool {
+	for _, s := range f.States {
+		switch s {
+		case StateApproved, StateReleased, StateMissing, StateBlocked:
+		default:
+			return false
+		}
+	}
+	return len(f.States) > 0
+}
+
+// where names only the conditions that are asked for, so that each combination has the plan it needs.
+func (f PullFilter) where() (string, pgx.NamedArgs) {
+	where, args := "p.state = 'open' AND r.gone_at IS NULL", pgx.NamedArgs{"limit": boundedLimit(f.Limit)}
+	for _, c := range []struct {
+		asked bool
+		sql   string
+		name  string
+		value any
+	}{
+		{f.Installation != 0, "p.installation_id = @installation", "installation", f.Installation},
+		{f.Only != nil, "p.repository_id = ANY (@only::bigint[])", "only", numbersOf(f.Only)},
+		{f.FullName != "" && !strings.HasSuffix(f.FullName, "/"), "r.full_name = lower(@name)", "name", f.FullName},
+		{strings.HasSuffix(f.FullName, "/"), "starts_with(r.full_name, lower(@name))", "name", f.FullName},
+		{f.Owner != "", `x.counts AND EXISTS (SELECT FROM waiting w WHERE w.owner = lower(@owner)
+			AND (w.installation_id, w.repository_id, w.number) = (p.installation_id, p.repository_id, p.number))`, "owner", f.Owner},
+		{len(f.States) > 0 && f.decided(), "x.counts AND s.state = ANY (@states::text[])", "states", textsOf(f.States)},
+		{len(f.States) > 0 && !f.decided(), "x.state = ANY (@states::text[])", "states", textsOf(f.States)},
+		{f.OlderThan > 0, "x.since <= now() - make_interval(secs => @older::float8)", "older", seconds(f.OlderThan)},
+	} {
+		if c.asked {
+			where += " AND " + c.sql
+			args[c.name] = c.value
+		}
+	}
+	return where, args
 }
 
 func boundedLimit(n int) int {
@@ -385,8 +399,11 @@ func (s *Store) ListOwners(ctx context.Context, only []RepositoryID, after *Owne
 	list, err := queryAll(ctx, s, `
 		-- name: ListOwners
 		SELECT w.owner, count(*)::integer, min(w.since), array_agg(DISTINCT w.problem) FILTER (WHERE w.problem <> '')
-		FROM waiting w JOIN pull p USING (installation_id, repository_id, number)`+pullLineJoins+`
-		WHERE p.state = 'open' AND x.counts AND r.gone_at IS NULL AND (@everything::boolean OR w.repository_id = ANY (@only::bigint[]))
+		FROM waiting w JOIN standing s USING (installation_id, repository_id, number) JOIN pull p USING (installation_id, repository_id, number)
+			JOIN head h ON h.published_decision_id = s.decision_id
+			LEFT JOIN repository r ON (r.installation_id, r.repository_id) = (w.installation_id, w.repository_id)
+		WHERE p.state = 'open' AND r.gone_at IS NULL AND (@everything::boolean OR w.repository_id = ANY (@only::bigint[]))
+			AND coalesce(s.head_sha = p.head_sha AND h.head_sha = p.head_sha AND h.published_generation = h.generation AND h.invalidated_generation = h.generation, false)
 		GROUP BY w.owner HAVING NOT @after::boolean OR (min(w.since), w.owner) > (@oldest::timestamptz, @owner::text)
 		ORDER BY min(w.since), w.owner LIMIT @limit`, []any{args}, func(row pgx.CollectableRow) (OwnerLine, error) {
 		var l OwnerLine

@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/countersign/countersign/internal/explain"
 	"github.com/countersign/countersign/internal/setup"
 	"github.com/countersign/countersign/pkg/daemon"
 	"github.com/countersign/countersign/pkg/ghclient"
@@ -71,10 +73,15 @@ type Console struct {
 	mux     *http.ServeMux
 	web     string // GitHub's pages, without a trailing slash
 	beat    pulse
-	live    chan struct{}
-	closing chan struct{}
-	stop    func()
+	// decisions are those that were shown last; readers change nothing in them.
+	decisions *lru.Cache[decisionAt, *explain.Decision]
+	live      chan struct{}
+	closing   chan struct{}
+	stop      func()
 }
+
+// rememberedDecisions is how many decisions are kept read: tens of kilobytes each, a few megabytes for 3,000 files.
+const rememberedDecisions = 128
 
 // New wires the pages. It sends nothing.
 func New(cfg Config, d Deps) (*Console, error) {
@@ -99,6 +106,9 @@ func New(cfg Config, d Deps) (*Console, error) {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	c := &Console{Deps: d, cfg: cfg, metrics: m, web: web, live: make(chan struct{}, cfg.MaxLive), closing: make(chan struct{})}
+	if c.decisions, err = lru.New[decisionAt, *explain.Decision](rememberedDecisions); err != nil {
+		return nil, err
+	}
 	if c.access, err = newAccess(cfg, d, m); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -62,6 +63,9 @@ func (c *Console) pullsFilter(r *http.Request, v viewer) (pullsForm, store.PullF
 	}
 	if form.Order == string(store.OrderOldest) {
 		f.Order = store.OrderOldest
+		if len(f.States) == 0 { // who waits longest is asked of those who wait
+			f.States = []store.State{store.StateMissing, store.StateBlocked}
+		}
 	}
 	f.After = readCursor(q.Get("after"))
 	return form, f
@@ -182,5 +186,24 @@ func (c *Console) explained(r *http.Request, v viewer) (explain.Pull, error) {
 	if err != nil {
 		return explain.Pull{}, err
 	}
-	return explain.Read(r.Context(), c.Store, key)
+	return explain.ReadWith(r.Context(), c.Store, key, c.remembered)
+}
+
+// remembered reads a decision once: its evidence and verdict are large, and never change. What does (its outcome) is the history's to show.
+func (c *Console) remembered(ctx context.Context, id store.DecisionID, number int) (*explain.Decision, error) {
+	at := decisionAt{id, number}
+	if d, ok := c.decisions.Get(at); ok {
+		return d, nil
+	}
+	d, err := explain.ReadDecision(ctx, c.Store, id, number)
+	if err == nil {
+		c.decisions.Add(at, d)
+	}
+	return d, err
+}
+
+// decisionAt is a decision as one pull request sees it.
+type decisionAt struct {
+	id     store.DecisionID
+	number int
 }
