@@ -35,7 +35,7 @@ VERSION  ?= devel
 ARCH     ?=
 
 .DEFAULT_GOAL := help
-.PHONY: chaos-processes chaos fences help build test race lint vet house generate verify fuzz bench bench-ingest bench-settle bench-codeowners conformance contract model mutants demo images images-offline containers proto vuln tidy clean tools rules helm dashboards dashboards-check observe FORCE
+.PHONY: chaos-processes chaos fences help build test race lint vet house generate verify fuzz bench bench-ingest bench-settle bench-codeowners bench-console browser conformance contract model mutants demo images images-offline containers proto vuln tidy clean tools rules helm dashboards dashboards-check observe FORCE
 
 help: ## print every target
 	@echo "Countersign: make <target>"
@@ -111,6 +111,12 @@ bench-ingest: ## webhooks a second made durable, against its two limits (ARGS='-
 
 bench-settle: ## from a change to the final check, idle and beside a storm; bursts; evaluators side by side (ARGS='-only latency')
 	go run ./test/bench/settle $(ARGS)
+
+bench-console: ## how long the console's pages take over a large database (ARGS='-decisions 100000 -write docs/performance.md')
+	go run ./test/bench/console $(ARGS)
+
+browser: tools ## drive the console in Chromium, Debian's package chromium (COUNTERSIGN_SCREENSHOTS=$$PWD/docs/img writes its pictures)
+	$(BIN)/testpg -- go test -count=1 -tags browser ./test/browser
 
 bench-codeowners: ## compare pkg/policy's CODEOWNERS with another library in one run (ARGS=-file=CODEOWNERS)
 	go run ./tools/bench/codeowners $(ARGS)
