@@ -35,7 +35,7 @@ VERSION  ?= devel
 ARCH     ?=
 
 .DEFAULT_GOAL := help
-.PHONY: chaos-processes chaos fences help build test race lint vet house generate verify fuzz bench bench-ingest bench-settle bench-codeowners bench-console browser conformance contract model mutants demo images images-offline containers proto vuln tidy clean tools rules helm dashboards dashboards-check observe FORCE
+.PHONY: man chaos-processes chaos fences help build test race lint vet house generate verify fuzz bench bench-ingest bench-settle bench-codeowners bench-console browser conformance contract model mutants demo images images-offline containers proto vuln tidy clean tools rules helm dashboards dashboards-check observe FORCE
 
 help: ## print every target
 	@echo "Countersign: make <target>"
@@ -43,6 +43,10 @@ help: ## print every target
 
 build: ## compile every service and the operator's command into bin/
 	go build -o bin/ ./cmd/...
+
+man: ## write the manual pages of the operator's command into build/man
+	mkdir -p build/man
+	go run ./cmd/countersign man build/man
 
 test: tools ## run all tests of all modules with the race detector; brings its own PostgreSQL (PKG=./pkg/store/... RUN=Name)
 	@command -v $${CC:-gcc} cc >/dev/null || { echo "the race detector needs a C compiler: apt-get install gcc libc6-dev, or xcode-select --install"; exit 1; }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -17,6 +18,7 @@ type simulateOptions struct {
 	decisionFlags
 	snapshots           string
 	json, markdown, all bool
+	live                bool
 }
 
 // simulateLine is one line of "countersign simulate --json": one pull request.
@@ -42,8 +44,11 @@ request is used; with it, of every pull request that was decided since. --snapsh
 reads evidence from files instead of the database (countersign decisions show
 --snapshot writes one).
 
-Where NEW asks for a fact that was not recorded, the line says undecided. GitHub's
-own check of a new CODEOWNERS is taken to be clean. Nothing is written.
+Where NEW asks for a fact that was not recorded, the line says undecided; with --live
+GitHub is asked about teams, people and Apps as they are now, with the App's
+credentials from COUNTERSIGN_GITHUB_APP_ID and COUNTERSIGN_GITHUB_PRIVATE_KEY (or its
+_FILE form). GitHub's own check of a new CODEOWNERS is taken to be clean. Nothing is
+written.
 
 --markdown prints a report for a comment on the pull request that changes the rules.
 
@@ -57,6 +62,7 @@ be done.`,
 	o.add(c)
 	f := c.Flags()
 	f.StringVar(&o.snapshots, "snapshots", "", "directory of recorded snapshots (*.json), instead of the database")
+	f.BoolVar(&o.live, "live", false, "ask GitHub for what NEW needs to know of people and was not recorded")
 	f.BoolVar(&o.json, "json", false, "print one JSON object a pull request, unchanged ones too")
 	f.BoolVar(&o.markdown, "markdown", false, "print a report in GitHub's Markdown")
 	f.BoolVar(&o.all, "all", false, "print unchanged verdicts too")
@@ -70,13 +76,22 @@ func runSimulate(c *cobra.Command, o simulateOptions, name string) error {
 		return fmt.Errorf("read NEW: %w", err)
 	}
 	lines := []simulateLine{}
-	each := func(repository string, decision store.DecisionID, number int, s policy.Snapshot) {
-		for _, l := range compareVerdicts(repository, s, rules.apply(s)) {
-			if number != 0 && l.Pull != number {
+	fill, err := o.filler(c)
+	if err != nil {
+		return err
+	}
+	each := func(e evidenceRow) error {
+		after, err := fill(e.installation, rules.apply(e.snapshot))
+		if err != nil {
+			return err
+		}
+		for _, l := range compareVerdicts(e.repository, e.snapshot, after) {
+			if e.number != 0 && l.Pull != e.number {
 				continue
 			}
-			lines = append(lines, simulateLine{Repository: repository, Decision: int64(decision), diffLine: l, Waiting: waitingAfter(rules.apply(s), l.Pull)})
+			lines = append(lines, simulateLine{Repository: e.repository, Decision: int64(e.decision), diffLine: l, Waiting: waitingAfter(after, l.Pull)})
 		}
+		return nil
 	}
 	if err := eachEvidence(c, o, each); err != nil {
 		return err
@@ -112,7 +127,33 @@ func waitingAfter(s policy.Snapshot, number int) []string {
 	return slices.Compact(waiting)
 }
 
-type evidenceFunc func(repository string, decision store.DecisionID, number int, s policy.Snapshot)
+// evidenceRow is one snapshot to decide again; number 0 means every pull request of it.
+type evidenceRow struct {
+	repository   string
+	installation int64
+	decision     store.DecisionID
+	number       int
+	snapshot     policy.Snapshot
+}
+
+type evidenceFunc func(evidenceRow) error
+
+// filler is what --live adds to a snapshot; without it, nothing.
+func (o simulateOptions) filler(c *cobra.Command) (func(installation int64, s policy.Snapshot) (policy.Snapshot, error), error) {
+	if !o.live {
+		return func(_ int64, s policy.Snapshot) (policy.Snapshot, error) { return s, nil }, nil
+	}
+	if o.snapshots != "" && o.installation <= 0 {
+		return nil, errors.New("--live with --snapshots needs --installation: files do not say whose they are")
+	}
+	sources, err := factSources()
+	if err != nil {
+		return nil, err
+	}
+	return func(installation int64, s policy.Snapshot) (policy.Snapshot, error) {
+		return fillFacts(c.Context(), sources(cmp.Or(installation, o.installation)), s)
+	}, nil
+}
 
 // eachEvidence finds what to simulate on.
 func eachEvidence(c *cobra.Command, o simulateOptions, each evidenceFunc) error {
@@ -152,8 +193,7 @@ func evidenceOf(c *cobra.Command, d store.StoredDecision, number int, each evide
 		fmt.Fprintf(c.ErrOrStderr(), "decision %d is left out: %s\n", d.ID, short(err.Error()))
 		return nil
 	}
-	each(d.FullName, d.ID, number, s)
-	return nil
+	return each(evidenceRow{repository: d.FullName, installation: int64(d.Installation), decision: d.ID, number: number, snapshot: s})
 }
 
 func eachOpen(c *cobra.Command, s *store.Store, o simulateOptions, filter store.DecisionFilter, progress *progress, each evidenceFunc) error {
@@ -200,7 +240,9 @@ func eachSnapshotFile(c *cobra.Command, dir string, each evidenceFunc) error {
 		if err != nil {
 			return err
 		}
-		each(s.Repository.FullName, 0, 0, s)
+		if err := each(evidenceRow{repository: s.Repository.FullName, snapshot: s}); err != nil {
+			return err
+		}
 	}
 	return nil
 }
