@@ -10,6 +10,12 @@ require (
 require go.yaml.in/yaml/v3 v3.0.6
 
 require (
+	golang.org/x/image v0.48.0
+	golang.org/x/sys v0.50.0 // indirect
+	golang.org/x/text v0.44.0 // indirect
+)
+
+require (
 	golang.org/x/mod v0.42.0 // indirect
 	golang.org/x/sync v0.25.0 // indirect
 	golang.org/x/tools v0.52.0

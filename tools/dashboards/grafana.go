@@ -70,7 +70,7 @@ func (p Panel) size() (w, h int) {
 	if w == 0 {
 		w = 8
 	}
-	if p.Kind == Number {
+	if p.Kind != Lines {
 		h = 4
 	}
 	return w, h

@@ -47,7 +47,7 @@ capabilities: {drop: [ALL]}
 {{- if eq .service "ingress" -}}
 {{- $env = merge $env (dict "COUNTERSIGN_INGRESS_LISTEN" ":8081" "COUNTERSIGN_WEBHOOK_SECRET_FILE" "/run/secrets/webhook-secret") -}}
 {{- else -}}
-{{- $env = merge $env (dict "COUNTERSIGN_GITHUB_API_URL" .Values.github.apiUrl "COUNTERSIGN_GITHUB_PRIVATE_KEY_FILE" "/run/secrets/github-private-key.pem") -}}
+{{- $env = merge $env (dict "COUNTERSIGN_GITHUB_API_URL" .Values.github.apiUrl "COUNTERSIGN_GITHUB_PRIVATE_KEY_FILE" "/run/secrets/private-key.pem") -}}
 {{- end -}}
 {{- if .own.goMemLimit -}}
 {{- $env = merge $env (dict "GOMEMLIMIT" .own.goMemLimit) -}}
