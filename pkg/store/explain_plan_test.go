@@ -92,6 +92,15 @@ func readings(tb testing.TB, s *store.Store) []reading {
 			_, err := s.ListDecisionLines(ctx, store.DecisionFilter{Since: time.Now().Add(-time.Hour)})
 			return err
 		}},
+		{"the pulse", func() error { _, err := s.ReadPulse(ctx); return err }},
+		{"missed deliveries", func() error { _, err := s.ListMissed(ctx, 100); return err }},
+		{"the latest decisions of a repository", func() error {
+			latest, err := s.ListLatestDecisions(ctx, one.Key.Installation, one.Key.Repository, 100)
+			if err == nil && len(latest) == 0 {
+				err = fmt.Errorf("nothing was listed")
+			}
+			return err
+		}},
 		{"operations", func() error {
 			_, err := s.ListInstallations(ctx, 100)
 			if err == nil {
