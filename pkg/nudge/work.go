@@ -130,6 +130,11 @@ func (w Work) newRun() (*run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("run work of %s: %w", w.Service, err)
 	}
+	// Every count begins at zero: a rate does not see a series' first value.
+	for _, via := range []Via{ViaNudge, ViaPoll, ViaSweep} {
+		m.found.WithLabelValues(w.Service, string(via))
+	}
+	m.failures.WithLabelValues(w.Service)
 	return &run{Work: w, metrics: m, wake: make(chan Via, 1)}, nil
 }
 

@@ -81,6 +81,7 @@ func TestWorkWithoutNATS(t *testing.T) {
 			want := `
 # HELP countersign_work_found_total Units of work found, by what made the worker look. A healthy bus finds nearly all by nudge.
 # TYPE countersign_work_found_total counter
+countersign_work_found_total{service="evaluator",via="nudge"} 0
 countersign_work_found_total{service="evaluator",via="poll"} 20
 countersign_work_found_total{service="evaluator",via="sweep"} 3
 `
@@ -284,7 +285,11 @@ func TestWorksShareARegistry(t *testing.T) {
 		want := `
 # HELP countersign_work_found_total Units of work found, by what made the worker look. A healthy bus finds nearly all by nudge.
 # TYPE countersign_work_found_total counter
+countersign_work_found_total{service="evaluator",via="nudge"} 0
+countersign_work_found_total{service="evaluator",via="poll"} 0
 countersign_work_found_total{service="evaluator",via="sweep"} 2
+countersign_work_found_total{service="fanout",via="nudge"} 0
+countersign_work_found_total{service="fanout",via="poll"} 0
 countersign_work_found_total{service="fanout",via="sweep"} 1
 `
 		if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "countersign_work_found_total"); err != nil {

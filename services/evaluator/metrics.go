@@ -77,6 +77,8 @@ func (m *metrics) begin() {
 	}
 	for _, lane := range store.Lanes {
 		m.lag.WithLabelValues(lane.String())
+		m.wait.WithLabelValues(lane.String())
+		m.attempts.WithLabelValues(lane.String())
 	}
 }
 

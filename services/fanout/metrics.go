@@ -78,6 +78,9 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		for _, result := range results {
 			m.passes.WithLabelValues(string(scope), string(result))
 		}
+		m.duration.WithLabelValues(string(scope))
+		m.wait.WithLabelValues(string(scope))
+		m.attempts.WithLabelValues(string(scope))
 	}
 	for _, reason := range whys {
 		m.considered.WithLabelValues(string(reason))

@@ -56,6 +56,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	for _, lane := range store.Lanes {
 		m.seconds.WithLabelValues(lane.String())
+		m.wait.WithLabelValues(lane.String())
+		m.attempts.WithLabelValues(lane.String())
 	}
 	if reg != nil {
 		reg.MustRegister(m.invalidations, m.seconds, m.fast, m.leasesLost, m.wait, m.attempts)
