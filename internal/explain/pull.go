@@ -80,7 +80,9 @@ func Find(ctx context.Context, s *store.Store, fullName string, number int) (Pul
 
 // Read explains one pull request. Errors: store.ErrNotFound, or the database's.
 func Read(ctx context.Context, s *store.Store, key store.PullKey) (Pull, error) {
-	return ReadWith(ctx, s, key, func(ctx context.Context, id store.DecisionID, number int) (*Decision, error) { return ReadDecision(ctx, s, id, number) })
+	return ReadWith(ctx, s, key, func(ctx context.Context, id store.DecisionID, number int) (*Decision, error) {
+		return ReadDecision(ctx, s, id, number)
+	})
 }
 
 // ReadWith is Read for who remembers decisions: what a decision says never changes, but for its outcome.
