@@ -10,7 +10,6 @@ require (
 require (
 	github.com/pelletier/go-toml/v2 v2.4.3 // indirect
 	github.com/stretchr/testify v1.12.1 // indirect
-	go.yaml.in/yaml/v3 v3.0.6 // indirect
 )
 
 replace github.com/countersign/countersign => ../../..
