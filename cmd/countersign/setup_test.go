@@ -53,7 +53,7 @@ func (s *spoken) await(t *testing.T, pattern string) []string {
 
 func TestSetupCommand(t *testing.T) { // not parallel: the command reads the environment
 	for _, kv := range os.Environ() {
-		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "COUNTERSIGN_") && !strings.HasPrefix(name, "COUNTERSIGN_TEST_") {
+		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "COUNTERSIGN_") {
 			t.Setenv(name, "")
 			_ = os.Unsetenv(name)
 		}
