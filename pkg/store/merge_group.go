@@ -220,7 +220,7 @@ const claimMergeGroupSQL = `
 		SELECT h.installation_id, h.repository_id, h.head_sha, h.evaluation_expires_at IS NOT NULL AS reclaimed
 		FROM merge_group g JOIN head h USING (installation_id, repository_id, head_sha)
 			LEFT JOIN installation i USING (installation_id)
-		WHERE g.waiting AND g.available_at <= now() AND h.generation = h.invalidated_generation
+		WHERE g.waiting AND g.available_at <= now() AND h.generation <= h.invalidated_generation
 			AND (h.evaluation_expires_at IS NULL OR h.evaluation_expires_at < now())
 			AND (i.paused_until IS NULL OR i.paused_until <= now()) AND i.held_at IS NULL
 		ORDER BY g.recheck, g.available_at, g.installation_id, g.repository_id, g.head_sha
