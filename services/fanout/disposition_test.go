@@ -67,7 +67,6 @@ func TestDispose(t *testing.T) {
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	due := "UPDATE authority SET available_at = now()"
-	waits := "SELECT round(extract(epoch FROM available_at - now()))::bigint FROM authority"
 	t.Run("RG-227 failures are retried indefinitely with capped backoff, the row blocks meanwhile, and the work is done in the end", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -75,8 +74,7 @@ func TestRetries(t *testing.T) {
 		b.github.before = func(string) error { return ghErr("unavailable") }
 		b.accept("1", repositoryWide(10))
 		for n := range 9 {
-			b.step(b.service)
-			b.wantInt(int64(min(60, 1<<n)), waits)
+			b.stepWaits(min(60, 1<<n))
 			b.wantInt(int64(n+1), "SELECT attempts FROM authority WHERE holder = '' AND expires_at IS NULL AND last_error <> ''")
 			b.db.Exec(due)
 		}
@@ -111,8 +109,7 @@ func TestRetries(t *testing.T) {
 			}
 			return nil
 		}
-		b.step(b.service)
-		b.wantInt(600, waits)
+		b.stepWaits(600)
 		b.wantInt(0, "SELECT attempts FROM authority")
 		b.wantInt(2, "SELECT count(*) FROM evaluation")
 		b.wantText("1:1 2:1", headGenerations)
@@ -135,14 +132,12 @@ func TestRetries(t *testing.T) {
 			b.github.open(10, "main", 1)
 			b.github.before = func(string) error { return ghErr(kind) }
 			b.accept("1", repositoryWide(10))
-			for _, want := range []int64{300, 600, 1200} {
-				b.step(b.service)
-				b.wantInt(want, waits)
+			for _, want := range []int{300, 600, 1200} {
+				b.stepWaits(want)
 				b.db.Exec(due)
 			}
 			b.db.Exec("UPDATE authority SET attempts = 30")
-			b.step(b.service)
-			b.wantInt(6*3600, waits)
+			b.stepWaits(6 * 3600)
 			b.wantInt(1, "SELECT count(*) FROM authority WHERE parked_at IS NOT NULL")
 			b.wantInt(0, "SELECT (SELECT count(*) FROM head) + (SELECT count(*) FROM evaluation)")
 			if got := metric(t, b, "countersign_fanout_passes_total", "repository", "parked"); got != 4 {

@@ -247,6 +247,18 @@ func (b *bundle) step(s *Service) bool {
 	return did
 }
 
+// stepWaits is a step after which the one row is due again in so many seconds, to the moment at which the step put it off,
+// however long the machine takes to look.
+func (b *bundle) stepWaits(seconds int) {
+	b.t.Helper()
+	before := b.db.QueryText("SELECT now()::text")
+	b.step(b.service)
+	after := b.db.QueryText("SELECT now()::text")
+	b.wantText("", `SELECT coalesce(string_agg('due at ' || available_at || ', stepped from ' || $1 || ' to ' || $2, ''), '') FROM authority
+		WHERE available_at NOT BETWEEN $1::timestamptz + make_interval(secs => $3) AND $2::timestamptz + make_interval(secs => $3)`, before, after, seconds)
+	b.wantInt(1, "SELECT count(*) FROM authority")
+}
+
 // drain works until nothing is due.
 func (b *bundle) drain(s *Service) {
 	b.t.Helper()
