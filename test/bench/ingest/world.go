@@ -152,7 +152,7 @@ func (w *world) close() {
 
 // empty gives each measurement the same tables to begin with.
 func (w *world) empty(ctx context.Context) error {
-	_, err := w.bare.Exec(ctx, "TRUNCATE delivery, evaluation, head, pull, repository, installation")
+	_, err := w.bare.Exec(ctx, "TRUNCATE delivery, evaluation, head, pull, repository, installation CASCADE")
 	if err != nil {
 		return fmt.Errorf("empty the tables: %w", err)
 	}
